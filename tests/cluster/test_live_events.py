@@ -37,6 +37,7 @@ from tests.cluster.debugger import AGENT, stopped, stopped_in
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.cluster.topics import TIERED, produce
 from tests.waiting import until
+from twin.rules.replication.catching_up import STUCK_AFTER_MS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.alone, pytest.mark.long]
 
@@ -51,6 +52,7 @@ PARTITIONS = range(3)
 """Partitions of the tiered topic."""
 
 FAULT, READS, BEHIND, LOG = "live-fault", "live-reads", "live-behind", "live-log"
+EXAMPLE = "live-example"
 LOST, GONE = "live-lost", "live-gone"
 
 
@@ -259,6 +261,15 @@ def test_an_unclean_leader_leaves_an_orphan(orphan: Orphan) -> None:
 
 def asked_by_5(twin: Pipeline, topic: str, leader_stops: AbstractContextManager[None]) -> None:
     """Broker 5 asks its leader 4 for all records while that stands still, and leaves the ISR."""
+    with standing_still(twin, topic, leader_stops):
+        pass
+
+
+@contextmanager
+def standing_still(
+    twin: Pipeline, topic: str, leader_stops: AbstractContextManager[None]
+) -> Iterator[None]:
+    """The same, and the leader goes on standing still until the end."""
     led_by_4(twin, topic)
     client = BrokerClient(twin.cluster)
 
@@ -275,6 +286,7 @@ def asked_by_5(twin: Pipeline, topic: str, leader_stops: AbstractContextManager[
         assert isr() == {4, 5}
         twin.cluster.resume(5)
         until(lambda: isr() == {4}, 3 * LAG_S, "5 is still in the ISR")
+        yield
 
 
 def test_a_fetch_in_the_request_queue_would_not_have_kept_its_follower(twin: Pipeline) -> None:
@@ -312,6 +324,39 @@ def test_a_fetch_that_the_leader_works_on_would_have_kept_its_follower(twin: Pip
     texts = until(lambda: explained(twin, READS), SOON_S, "no event")
     assert any("KIP-501 would have kept it" in text for text in texts)
     assert error_s(twin) <= FETCH_S
+
+
+def test_the_example_of_kip_501_is_a_slow_leader_that_would_hand_over(twin: Pipeline) -> None:
+    """The leader works on a fetch for several times the limit, and is alone in the ISR."""
+
+    def risks() -> set[str]:
+        return set(twin.partition(EXAMPLE, 0)["risks"])
+
+    def lasts() -> bool:
+        """The shrink is old enough for a replica that does not move to be called stuck."""
+        partition = twin.partition(EXAMPLE, 0)
+        assert "bootstrap_stuck" not in partition["risks"], partition["catching_up"]
+        left = partition["isr_shrinks"]
+        return (
+            bool(left) and partition["observed_at_ms"] - left[0]["at_ms"] > STUCK_AFTER_MS + 5_000
+        )
+
+    stdout = twin.cluster.layout.folder(4) / "stdout.log"
+    reads = stopped_in(stdout, "kafka.server.ReplicaManager", "readFromLog")
+    with standing_still(twin, EXAMPLE, reads):
+        until(lasts, SOON_S, "the twin does not see the shrink")
+    until(lambda: "slow_leader" in risks(), SOON_S, "no risk names the leader")
+    [handover] = until(
+        lambda: [e for e in twin.events()
+                 if e["kind"] == "kip501_handover" and e.get("topic") == EXAMPLE],
+        SOON_S, "no event reports the handover",
+    )  # fmt: skip
+    print(json.dumps(handover))
+    assert (handover["broker"], handover["after"]) == (4, [5])
+    not_slow = {"leader": 5, "is_cold": None, "is_slow": False}  # by its own measurements
+    until(lambda: twin.partition(EXAMPLE, 0)["handover_kip501"] == not_slow, SOON_S)
+    assert twin.partition(EXAMPLE, 0)["kip501_ping_pong"] is None
+    assert "bootstrap_stuck" not in risks()
 
 
 def test_a_follower_that_stood_still_is_a_slow_follower(twin: Pipeline) -> None:

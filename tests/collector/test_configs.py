@@ -26,6 +26,7 @@ from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.older import all_be_kafka
 from tests.waiting import patient_ms
+from twin.declarations.table import UNKNOWN
 from twin.tables.observations import ConfigsFrame
 
 
@@ -93,6 +94,8 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "unclean_leader_election": 0,
         "remote_storage": 1,
         "compacted": 0,
+        "tiered_compacted": 0,
+        "diskless": 0,
         "local_retention_ms": 3_000,
         "local_retention_bytes": -1,
         "upload_delay_ms": 0,
@@ -115,6 +118,8 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "unclean_leader_election": -1,
         "remote_storage": -1,
         "compacted": -1,
+        "tiered_compacted": -1,
+        "diskless": -1,
         "local_retention_ms": -1,
         "local_retention_bytes": -1,
         "upload_delay_ms": -1,
@@ -156,6 +161,25 @@ def test_effective_local_retention_derives_as_in_kafka(
     configs: dict[str, str], expected_ms: int
 ) -> None:
     assert topic_columns(configs)["local_retention_ms"] == expected_ms
+
+
+def test_a_topic_that_is_tiered_and_compacted_is_said_to_be_neither() -> None:
+    """KIP-1272; Kafka 4.4 refuses the two together."""
+    columns = topic_columns({"remote.storage.enable": "true", "cleanup.policy": "compact"})
+    assert (columns["remote_storage"], columns["tiered_compacted"]) == (UNKNOWN, 1)
+    columns = topic_columns({"remote.storage.enable": "false", "cleanup.policy": "compact"})
+    assert (columns["remote_storage"], columns["tiered_compacted"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [({}, UNKNOWN), ({"cleanup.policy": "delete"}, 0), ({"diskless.enable": "false"}, 0),
+     ({"diskless.enable": "true"}, 1)],
+)  # fmt: skip
+def test_a_topic_is_diskless_where_its_kafka_says_so(
+    configs: dict[str, str | None], expected: int
+) -> None:
+    assert topic_columns(configs)["diskless"] == expected
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -38,6 +39,8 @@ class Asker:
         self.brokers = BrokerConnections(cluster.bootstrap, {}, AMPLE_MS)
         self.topics = MetadataSource(Config(), "test")
         self.offsets = OffsetSource(AMPLE_MS, "test")
+        # By default no answer is slow: a busy machine answers late.
+        limits = {"slow_ms": AMPLE_MS} | limits
         self.timestamps = TimestampSource("test", ReadLimits(**limits))
 
     def __call__(self) -> dict[tuple[str, int, int], int]:
@@ -64,10 +67,21 @@ class Asker:
 
 
 @pytest.fixture
-def ask(cluster: FakeCluster) -> Iterator[Asker]:
-    asker = Asker(cluster)
-    yield asker
-    asker.brokers.close()
+def asker(cluster: FakeCluster) -> Iterator[Callable[..., Asker]]:
+    """Makes one with limits. What a failed test left running would disturb the tests after it."""
+    with ExitStack() as stack:
+
+        def made(**limits: int) -> Asker:
+            new = Asker(cluster, **limits)
+            stack.callback(new.brokers.close)
+            return new
+
+        yield made
+
+
+@pytest.fixture
+def ask(asker: Callable[..., Asker]) -> Asker:
+    return asker()
 
 
 def fetched(cluster: FakeCluster) -> list[tuple[int, str, int, int, int]]:
@@ -147,15 +161,15 @@ def test_without_the_right_to_read_it_is_unknown_and_not_asked_again(
 
 def test_a_right_that_was_given_is_noticed_after_a_while(
     cluster: FakeCluster,
+    asker: Callable[..., Asker],
 ) -> None:
-    ask = Asker(cluster, retry_denied_ms=0)
+    ask = asker(retry_denied_ms=0)
     cluster.world.topics = {"a": Topic({0: Partition([1], logs=logs())})}
     cluster.world.unreadable = {"a"}
     assert ask() == {("a", 0, 1): -1}
     cluster.world.unreadable = set()
     assert ask() == {("a", 0, 1): 5_001}
     assert ask.timestamps.problems == ()
-    ask.brokers.close()
 
 
 def test_a_replica_whose_record_may_not_be_seen_yet_is_asked_again(
@@ -177,20 +191,21 @@ def test_a_replica_whose_record_may_not_be_seen_yet_is_asked_again(
 
 def test_a_cycle_reads_a_bounded_number_and_the_next_goes_on(
     cluster: FakeCluster,
+    asker: Callable[..., Asker],
 ) -> None:
-    ask = Asker(cluster, first=16, least=2, most=16)
+    ask = asker(first=16, least=2, most=16)
     cluster.world.topics = {"a": Topic({p: Partition([1], logs=logs()) for p in range(50)})}
     counts = [sum(ms > 0 for ms in ask().values()) for _ in range(6)]
     assert counts[0] == 16
     assert counts == sorted(counts)
     assert counts[-1] == 50
-    ask.brokers.close()
 
 
 def test_a_broker_in_a_hurry_is_asked_for_less(
     cluster: FakeCluster,
+    asker: Callable[..., Asker],
 ) -> None:
-    ask = Asker(cluster, slow_ms=-1)
+    ask = asker(slow_ms=-1)
     cluster.world.topics = {"a": Topic({p: Partition([1], logs=logs()) for p in range(200)})}
     counts = []
     for _ in range(3):
@@ -198,17 +213,17 @@ def test_a_broker_in_a_hurry_is_asked_for_less(
         ask()
         counts.append(len(fetched(cluster)) - before)
     assert counts == [64, 16, 8]
-    ask.brokers.close()
 
 
 @pytest.mark.parametrize("version", [11, 10, 4])
-def test_followers_of_an_old_kafka_are_not_read(version: int, cluster: FakeCluster) -> None:
+def test_followers_of_an_old_kafka_are_not_read(
+    version: int, cluster: FakeCluster, asker: Callable[..., Asker]
+) -> None:
     for broker in cluster.brokers.values():
         broker.highest[FetchRequest.API_KEY] = version
     cluster.world.topics = {"a": Topic({0: Partition([1], logs=logs())})}
-    asker = Asker(cluster)
-    assert asker() == {("a", 0, 1): 5_001 if version >= 11 else -1}
-    asker.brokers.close()
+    ask = asker()
+    assert ask() == {("a", 0, 1): 5_001 if version >= 11 else -1}
 
 
 @pytest.mark.parametrize(

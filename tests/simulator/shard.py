@@ -54,6 +54,7 @@ class Shape:
     racks: int = 3
     min_isr: int = 2
     eligible_ms: int = 600_000
+    written_share: float = 1.0  # partitions that a cycle of traffic writes
     cold_share: float = 0.05  # replicas that joined lately and hold little
     fetches: bool = False  # report the last fetch of each follower in each cycle
     tier: bool = False  # report remote segments and leader epochs in each cycle
@@ -173,6 +174,8 @@ class SimulatedShard:
     def traffic(self, elapsed_ms: int) -> None:
         """Producers write, the tail is uploaded, old local segments go."""
         written = self._random.poisson(elapsed_ms / MS_PER_RECORD, (len(self._truth.end), 1))
+        if self.shape.written_share < 1:
+            written *= self._random.random(written.shape) < self.shape.written_share
         truth = self._truth
         follows = truth.isr & self.alive[truth.broker]
         truth.end = truth.end + np.where(follows & (truth.leader > 0)[:, None], written, 0)
@@ -410,6 +413,8 @@ class SimulatedShard:
             "unclean_leader_election": 0,
             "remote_storage": 1,
             "compacted": 0,
+            "tiered_compacted": 0,
+            "diskless": 0,
             "local_retention_ms": 900_000,
             "local_retention_bytes": UNKNOWN,
             "retention_ms": 86_400_000,

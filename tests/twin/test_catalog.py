@@ -43,7 +43,7 @@ from twin.declarations.table import (
     PartitionTable,
     column,
 )
-from twin.engine import codec, frames
+from twin.engine import codec, frames, state_reader
 from twin.engine.catalog import Catalog
 from twin.engine.risks import MAX_RISKS, OpenRisks, RiskConditions
 from twin.engine.state import ShardState
@@ -479,7 +479,7 @@ def tables_in(message: bytes) -> set[str]:
     for metadata, _ in frames.streams(message):
         names |= {entry.partition("=")[0] for entry in metadata.get("tables", "").split(",")}
         names.add(metadata["kind"].removeprefix(codec.PREFIX))
-    return {name.removeprefix(codec.BEFORE) for name in names}
+    return {name.removeprefix(state_reader.BEFORE) for name in names}
 
 
 @pytest.mark.parametrize("chosen", SUBSETS, ids=str)

@@ -17,6 +17,7 @@ from tests.builders import (
     brokers_frame,
     configs_frame,
     empty,
+    epoch_ends_frame,
     group_offsets_frame,
     groups_frame,
     partitions_frame,
@@ -210,8 +211,30 @@ def test_a_group_beyond_the_end_of_a_log_that_was_cut_is_ahead(offset, source, l
     assert ("consumer_ahead_of_log" in conditions(state)) == is_ahead
     [partition] = partition_objects(state, np.array([0]), state.observed_at_ms)
     [group] = partition["groups"]
-    assert group["reset_to"] == ({"earliest": 10, "latest": 90} if is_ahead else None)
+    ends = {"earliest": 10, "latest": 90, "diverging": None}  # no leader was elected meanwhile
+    assert group["reset_to"] == (ends if is_ahead else None)
     assert not (is_ahead and (group["never_lost"] or group["never_remote"]))
+
+
+@pytest.mark.parametrize(
+    ("epoch_ends", "diverging"),
+    [((80,), 80), ((95, 80), None)],
+    ids=["a loss", "two losses, of which one is the group's"],
+)
+def test_a_consumer_that_knows_its_epoch_goes_on_where_the_first_record_is_lost(
+    epoch_ends, diverging
+):
+    state = cycle(Group(offsets=[(Partition(), 100)]))
+    for n, end in enumerate(epoch_ends, start=1):
+        at_ms = NOW_MS + n * ROUND_MS
+        log = Log(start=10, end=end + 3)
+        cut = Partition(leader=1 + n % 2, isr=(1 + n % 2,), epoch=1 + n, log=log)
+        state = cycle(Group(offsets=[(cut, 100)]), parts=(cut,), since=state, at_ms=at_ms)
+        state, _ = step(state, [epoch_ends_frame(cut, n, end, at_ms)], at_ms)
+    state = cycle(parts=(cut,), since=state, at_ms=at_ms + 5_000, is_read=False)
+    [partition] = partition_objects(state, np.array([0]), state.observed_at_ms)
+    assert len(partition["records_lost"]) == len(epoch_ends)
+    assert partition["groups"][0]["reset_to"]["diverging"] == diverging
 
 
 def test_an_offset_that_moved_since_the_log_end_was_sampled_is_not_ahead():

@@ -53,6 +53,12 @@ def pending(state: ShardState) -> list[int]:
     return state[IsrShrinks].fetch_was_pending.tolist()
 
 
+def test_a_leader_is_not_blamed_for_followers_that_are_dead():
+    blamed = "kafka_twin_broker_isr_shrinks_recent"
+    assert shard_totals(left(Partition(isr=(1, 3), offline=(2,))))[blamed]["1",] == 0
+    assert shard_totals(left(Partition(isr=(1, 3))))[blamed]["1",] == 1
+
+
 def test_an_isr_that_stays_or_grows_has_no_shrink():
     assert len(left(Partition())[IsrShrinks]) == 0
     assert len(left(Partition(), Partition(isr=(1, 2)))[IsrShrinks]) == 0

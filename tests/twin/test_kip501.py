@@ -12,6 +12,7 @@ from tests.builders import (
     Log,
     Partition,
     a_state,
+    broker_metrics_frame,
     brokers_frame,
     fetches_frame,
     partitions_frame,
@@ -186,3 +187,41 @@ def test_the_last_fetch_that_it_is_judged_by_is_shown():
     assert [replica["last_fetch_at_ms"] for replica in shown["replicas"]] == [
         None, arrived_ms, None
     ]  # fmt: skip
+
+
+def test_it_is_said_whether_the_next_leader_is_slow_too():
+    """By its own measurements or its answers; one that measures nothing may be slow."""
+    took = slow(LAG_MAX_MS + 1)
+    for measured, answers, expected in (
+        ({}, {}, UNKNOWN),
+        ({2: {"fetch_follower_local_p99_ms": 5.0}}, {}, 0),
+        ({2: {"fetch_follower_local_p99_ms": 5_000.0}}, {}, 1),
+        ({}, {"slow": (2,)}, 1),
+        ({}, {"silent": (2,)}, 1),
+    ):
+        at_ms = NOW_MS + 1_000
+        frames = [fetches_frame(took), broker_metrics_frame(measured, at_ms),
+                  brokers_frame((1, 2, 3), at_ms, **answers),
+                  partitions_frame([AHEAD], at_ms), replicas_frame([AHEAD], at_ms)]  # fmt: skip
+        state, changes = step(a_state(AHEAD, brokers=(1, 2, 3)), frames, at_ms)
+        handover = state[HandoverKip501]
+        assert (handover.leader.tolist(), handover.is_slow.tolist()) == ([2], [expected])
+        [event] = [c.text for c in changes if c.kind == "kip501_handover"]
+        assert event.endswith("which is slow too and would hand back") == (expected == 1)
+
+
+def test_two_slow_brokers_would_hand_over_back_and_forth_each_time_the_limit_has_passed():
+    state = fetched(AHEAD, *slow(LAG_MAX_MS + 1), brokers=(1, 2, 3))
+    seen = []
+    for seconds, slow_ones in ((1, ()), (2, (2,)), (31, (2,)), (32, (2,)), (40, ())):
+        at_ms = NOW_MS + seconds * 1_000
+        again = slow(LAG_MAX_MS + 1, at_ms - 500)
+        frames = [fetches_frame(again, at_ms), brokers_frame((1, 2, 3), at_ms, slow=slow_ones),
+                  partitions_frame([AHEAD], at_ms), replicas_frame([AHEAD], at_ms)]  # fmt: skip
+        state, _ = step(state, frames, at_ms)
+        state = codec.decode(codec.encode(state), CATALOG).state
+        [partition] = partition_objects(state, np.array([0]), at_ms)
+        seen.append(partition["kip501_ping_pong"])
+    since = {"broker": 2, "since_ms": NOW_MS + 2_000}
+    assert seen == [None, since | {"handovers": 1}, since | {"handovers": 1},
+                    since | {"handovers": 2}, None]  # fmt: skip

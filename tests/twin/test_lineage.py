@@ -26,9 +26,11 @@ from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import assigned, truncated_from_start
 from twin.remote_log.findings import judge, verdicts
 from twin.remote_log.lineage import highest_remote_offset, within_lineage
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.rules.tiering.lineage import DANGLING_MS, Lineage
 from twin.step import step_archive
 from twin.tables.enums import SegmentState, SegmentVerdict
+from twin.totals import shard_totals
 
 FINISHED = SegmentState.COPY_FINISHED
 # θ1..θ6 of the document: θ6 is written last, on another branch, and lies below θ5.
@@ -218,9 +220,54 @@ def test_repeated_events_change_nothing():
 
 def test_forbidden_transitions_are_dropped_and_counted():
     deleted = SegmentEvent(SegmentState.DELETE_FINISHED, "a")
-    state, archive = after(START, deleted, SegmentEvent(FINISHED, "unknown"))
+    again = SegmentEvent(SegmentState.COPY_STARTED, "b", 100, 199, ((0, 100),))
+    state, archive = after(START, deleted, again, replace(again, state=FINISHED), again)
     assert state[Lineage].refused_transitions.tolist() == [2]
-    assert [int(s.state) for s in archive[PART.id, 0].cache.segments.values()] == [0]
+    assert [int(s.state) for s in archive[PART.id, 0].cache.segments.values()] == [0, 1]
+
+
+def test_a_copy_whose_start_was_compacted_away_hides_no_gap_and_makes_none():
+    """KIP-1266, or a finite retention of the log of metadata."""
+    ends = [*life("a", 0, 99), SegmentEvent(FINISHED, "b"), *life("c", 200, 299)]
+    state, archive = after(*ends)
+    lineage = state[Lineage]
+    assert (lineage.undescribed_segments.tolist(), lineage.segments.tolist()) == ([1], [3])
+    assert lineage.refused_transitions.tolist() == [0]
+    assert lineage.gap_start_offset.tolist() == [UNKNOWN]
+    assert lineage.highest_remote_offset.tolist() == [UNKNOWN]
+    assert "tier_gap" not in conditions(state)
+    restored = archives.decode(archives.encode(archive))
+    assert restored[PART.id, 0].undescribed == archive[PART.id, 0].undescribed
+
+    deleted = [
+        SegmentEvent(SegmentState.DELETE_STARTED, "b"),
+        SegmentEvent(SegmentState.DELETE_FINISHED, "b"),
+    ]
+    state, archive = after(*deleted, state=state, archive=archive, first_offset=len(ends))
+    assert state[Lineage].undescribed_segments.tolist() == [0]
+    assert state[Lineage].gap_start_offset.tolist() == [100]
+
+
+def test_a_tier_that_is_compacted_is_not_judged():
+    """KIP-1272: compaction leaves gaps, and copies that other copies replace."""
+    events = [*life("a", 0, 99), *life("b", 200, 299), *life("c", 200, 299)]
+    topics = {"t": {"remote_storage": UNKNOWN, "compacted": 1, "tiered_compacted": 1,
+                    "eligible_local_log_ms": 60_000}}  # fmt: skip
+    risks = {"tier_gap", "duplicate_segments", "orphan_segments"}
+    ordinary, _ = after(*events, state=a_state(PART))
+    compacted, _ = after(*events, state=a_state(PART, topics=topics))
+    assert risks & set(conditions(ordinary)) == {"tier_gap", "duplicate_segments"}
+    assert risks & set(conditions(compacted)) == set()
+    assert set(compacted[ReplicaCoverage].coverage[0].tolist()) == {Coverage.NOT_JUDGED}
+    assert shard_totals(compacted)["kafka_twin_partitions_tiered_compacted"] == {(): 1}
+
+
+def test_a_record_that_describes_a_finished_copy_is_enough():
+    finished = SegmentEvent(FINISHED, "a", 0, 99, ((0, 0),))
+    state, _ = after(SegmentEvent(FINISHED, "a"), finished, finished)
+    assert state[Lineage].undescribed_segments.tolist() == [0]
+    assert state[Lineage].remote_bytes.tolist() == [100]
+    assert state[Lineage].refused_transitions.tolist() == [0]
 
 
 def test_segments_of_a_partition_that_is_listed_later_are_found_then():

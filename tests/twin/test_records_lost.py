@@ -29,6 +29,7 @@ from twin.questions import whatif
 from twin.rules.election.leader_changes import EPOCH_END_WITHIN_MS
 from twin.rules.election.records_lost import LOSS_WINDOW_MS, RecordsLost
 from twin.step import step
+from twin.tables.state import SHORTER_STAYS_MS
 
 SECOND = 1_000
 LEADER_ENDS, FOLLOWER_ENDS = 100, 70
@@ -282,7 +283,7 @@ def test_a_loss_is_reported_once_kept_for_an_hour_and_survives_a_restart():
     state, texts = after(state, whole, lost_at_ms + LOSS_WINDOW_MS)
     assert texts == []
     assert shown(state)["start_offset"] == FOLLOWER_ENDS
-    for n in (1, 2 * 60_000):  # the former leader is back for a while
+    for n in (1, 2 * SHORTER_STAYS_MS):  # the former leader is back for a while
         state, _ = after(state, whole, lost_at_ms + LOSS_WINDOW_MS + n)
         assert "records_lost" not in conditions(state)
     assert not len(state[RecordsLost])
@@ -315,3 +316,14 @@ def test_a_question_counts_the_records_that_the_next_leader_would_lack():
     )
     lacking = whatif.loss_fields(state, whatif.lose(state, [1]), np.arange(2))["records_lost"]
     assert np.asarray(lacking).tolist() == [UNKNOWN, LEADER_ENDS - FOLLOWER_ENDS]
+
+
+def test_a_follower_that_truncated_and_later_leads_in_sync_has_not_come_back_with_less():
+    """1 is back from an unclean election, truncates 100 to 70, follows to 75, and leads then."""
+    state, _ = after(led_by_1(), part(2, (2,), FOLLOWER_ENDS), NOW_MS + SECOND, 70)
+    back = part(2, (1, 2), 0, logs={1: Log(75), 2: Log(90)}, silent=())
+    state, _ = after(state, back, NOW_MS + 2 * SECOND)
+    state, [text] = after(state, part(1, (1,), 75, epoch=3), NOW_MS + 3 * SECOND, 75, 2)
+    assert text.startswith("t-0: at least 15 records lost, offsets 75 to 89")
+    [_, loss] = partition_objects(state, np.array([0]), NOW_MS)[0]["records_lost"]
+    assert loss["cause"] == "acks_1"

@@ -14,12 +14,14 @@ from twin.questions.gate import Reason, Terms
 from twin.rules.election.redundancy import Redundancy, Spare
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.state import Assignment, Brokers, Partitions
 from twin.totals import shard_totals
 
 HARMED = "kafka_twin_broker_loss_harmed_partitions"
 MIN_2 = {"min_insync_replicas": 2}
 ACCEPTED = {"t": {"one_replica_accepted": 1}}
+DISKLESS = {"t": {"diskless": 1, "eligible_local_log_ms": 60_000}}
 
 
 def redundancy(part: Partition, **configs) -> Spare:
@@ -44,6 +46,7 @@ def harmed(*parts: Partition, **configs) -> dict[int, int]:
         (Partition(replicas=(1,)), MIN_2, Spare.ONE_REPLICA),
         (Partition(replicas=(1,)), {"topics": ACCEPTED}, Spare.ONE_REPLICA_ACCEPTED),
         (Partition(), {"topics": ACCEPTED}, Spare.SPARE),
+        (Partition(replicas=(1,)), {"topics": DISKLESS}, Spare.NOT_JUDGED),
         # What a reassignment still adds cannot stand in yet.
         (Partition(replicas=(1, 2), isr=(1,), adding=(2,)), {}, Spare.ONE_REPLICA),
     ],
@@ -88,6 +91,21 @@ def test_an_accepted_single_replica_is_no_reason_of_the_gate_and_is_named():
     assert named == {Reason.ONE_REPLICA_ACCEPTED: ["t-0"]}
     assert all(Terms().allows(reason) for reason in named)
     assert not Terms().allows(Reason.ONE_REPLICA)
+
+
+def test_nothing_about_a_diskless_topic_is_judged():
+    parts = (Partition(isr=(1,)), Partition(number=1, leader=-1, isr=()))
+    judged = a_state(*parts)
+    assert all(open_risks(judged, row) for row in (0, 1))
+
+    state = a_state(*parts, topics=DISKLESS)
+    assert (open_risks(state, 0), open_risks(state, 1)) == (set(), set())
+    assert set(state[ReplicaCoverage].coverage.ravel().tolist()) == {Coverage.NOT_JUDGED}
+    assert harmed(*parts, topics=DISKLESS) == {}
+    loss = whatif.lose(state, [1])
+    assert not len(loss.row)
+    assert gate.restart(state, [1], Terms(), loss) == {}
+    assert shard_totals(state)["kafka_twin_partitions_diskless"] == {(): 2}
 
 
 @settings(max_examples=100)

@@ -132,3 +132,84 @@ def test_a_longer_log_that_parted_before_loses_all_since_then():
     assert (first_loss["start_offset"], first_loss["end_offset"]) == (450, 600)
     assert (second_loss["start_offset"], second_loss["end_offset"]) == (450, 500)
     assert shown(state)["truncations"] == [{"broker": 1, "to_offset": 450, "records": 50}]
+
+
+def test_a_former_leader_that_answers_while_its_leader_does_not_may_not_have_truncated():
+    """Leader 1 was lost at 120, 2 began at 60; 1 is back at 130 while 2 is silent at 90."""
+
+    def led_by_2(since: ShardState, seconds: int, silent: tuple[int, ...]) -> ShardState:
+        logs = {1: Log(end=130), 2: Log(end=90)}
+        part = Partition(leader=2, isr=(2,), epoch=2, logs=logs, silent=silent)
+        at_ms = NOW_MS + seconds * 1_000
+        state = a_state(part, since=since, at_ms=at_ms)
+        ends = [epoch_ends_frame(part, 1, 60, at_ms)] if 2 not in silent else []
+        return step(state, ends, at_ms)[0]
+
+    state = led_by_2(a_state(partition()), 5, (1, 3))
+    assert shown(state)["unclean_successors"][0]["records_lost"] == 30
+    back = led_by_2(state, 10, (2, 3))
+    assert shown(back)["unclean_successors"][0]["records_lost"] is None
+    assert shown(back)["truncations"] == []
+    assert shown(led_by_2(back, 15, (3,)))["unclean_successors"][0]["records_lost"] == 0
+
+    leads = Partition(leader=1, isr=(1,), epoch=3, logs={1: Log(end=130)}, silent=(2, 3))
+    state = a_state(leads, since=back, at_ms=NOW_MS + 15_000)
+    state, _ = step(state, [epoch_ends_frame(leads, 2, 130, NOW_MS + 15_000)], NOW_MS + 15_000)
+    loss = shown(state)["records_lost"][-1]
+    assert (loss["start_offset"], loss["end_offset"]) == (60, 90)
+    assert not loss["start_is_exact"]
+
+
+def test_a_replica_that_has_truncated_is_not_expected_to_truncate_there_again():
+    """1 truncates to 60 and follows 2 to 200; then it is away while 3 begins at 180."""
+    state = a_state(partition())
+    second = {"leader": 2, "isr": (2, 3), "epoch": 2, "logs": {n: Log(end=200) for n in (1, 2, 3)}}
+    third = {**second, "leader": 3, "isr": (3,), "epoch": 3, "logs": {3: Log(end=210)}}
+    cycles = (
+        (Partition(**second, silent=(1,)), 1, 60),
+        (Partition(**second), None, None),
+        (Partition(**third, silent=(1, 2)), 2, 180),
+    )
+    for n, (part, prev_epoch, end) in enumerate(cycles, start=1):
+        at_ms = NOW_MS + n * 5_000
+        state = a_state(part, since=state, at_ms=at_ms)
+        if end:
+            state, _ = step(state, [epoch_ends_frame(part, prev_epoch, end, at_ms)], at_ms)
+    assert shown(state)["truncations"] == [
+        {"broker": 1, "to_offset": 180, "records": 20},
+        {"broker": 2, "to_offset": 180, "records": 20},
+    ]
+
+
+def test_what_a_replica_answered_in_the_new_epoch_may_be_of_that_epoch():
+    """1 leads on in epoch 2 from 60, unseen for a cycle in which 2 answers that it ends at 70."""
+    state = a_state(Partition(isr=(1, 2), logs={1: Log(60), 2: Log(60)}, silent=(3,)))
+    for n, (end, silent) in enumerate([(70, (1, 3)), (90, (2, 3))], start=1):
+        logs = {1: Log(90), 2: Log(end)}
+        part = Partition(isr=(1,), epoch=2, logs=logs, silent=silent)
+        state = a_state(part, since=state, at_ms=NOW_MS + n * 5_000)
+    state, _ = step(state, [epoch_ends_frame(part, 1, 60, NOW_MS + 10_000)], NOW_MS + 10_000)
+    assert shown(state)["truncations"] == []
+    assert shown(state)["unclean_successors"][0] == {
+        "broker": 2, "records_lost": None, "orphaned_segments": None, "orphaned_bytes": None
+    }  # fmt: skip
+
+
+def test_a_diverged_leader_that_answers_late_loses_all_since_it_diverged():
+    """2, which ends at 600 and differs from 450 on, leads for a cycle before it answers."""
+    second = Partition(leader=2, isr=(2,), epoch=1, logs={2: Log(end=600)}, silent=(1, 3))
+    first = Partition(leader=1, isr=(1,), epoch=2, logs={1: Log(end=500)}, silent=(2, 3))
+    again = {"leader": 2, "isr": (2,), "epoch": 3, "logs": {2: Log(end=610)}}
+    cycles = (
+        (first, 1, 450),
+        (Partition(**again, silent=(1, 2, 3)), None, None),
+        (Partition(**again, silent=(1, 3)), 2, 600),
+    )
+    state = a_state(second)
+    for n, (part, prev_epoch, end) in enumerate(cycles, start=1):
+        at_ms = NOW_MS + n * 5_000
+        state = a_state(part, since=state, at_ms=at_ms)
+        if end:
+            state, _ = step(state, [epoch_ends_frame(part, prev_epoch, end, at_ms)], at_ms)
+    loss = shown(state)["records_lost"][-1]
+    assert (loss["start_offset"], loss["end_offset"]) == (450, 500)

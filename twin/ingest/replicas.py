@@ -15,10 +15,13 @@ from twin.engine.rows import refuse_duplicate_rows, rows_of
 from twin.engine.state import ShardState
 from twin.tables.columns import LOG_SAMPLE
 from twin.tables.observations import ReplicasFrame
-from twin.tables.state import Assignment, Partitions, Replicas, ShorterLogs
-
-SHORTER_STAYS_MS: Final = 600_000
-"""A broker that has lost records may lead minutes after it has answered."""
+from twin.tables.state import (
+    SHORTER_STAYS_MS,
+    Assignment,
+    Partitions,
+    Replicas,
+    ShorterLogs,
+)
 
 _ASKED_APART: Final = ("local_log_bytes", "local_start_timestamp_ms")
 """By other requests, which may fail alone; while the local start stays, so do these values."""

@@ -34,9 +34,16 @@ from twin.proposals.kip501 import InSyncKip501, kept_isr, would_have_stayed
 from twin.rules.election.next_leader import Candidates
 from twin.rules.partitions.leaders import IsrMembers, LeaderEnds, Roles
 from twin.rules.replication.caught_up import tracked
-from twin.rules.replication.isr_shrinks import IsrShrinks
+from twin.rules.replication.isr_shrinks import IsrShrinks, are_slow
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
-from twin.tables.state import Assignment, Configs, FollowerStates, Partitions
+from twin.tables.state import (
+    Assignment,
+    BrokerMetrics,
+    Brokers,
+    Configs,
+    FollowerStates,
+    Partitions,
+)
 
 
 class HandoverKip501(
@@ -47,6 +54,18 @@ class HandoverKip501(
 
     leader: Int32 = column("broker id, null where the leader stays", fill=NO_BROKER)
     is_cold: Int8 = column("that replica holds too little local log", tri_state=True)
+    is_slow: Int8 = column(
+        "that replica's broker is slow too, by its answers or its own measurements; unknown "
+        "without measurements",
+        tri_state=True,
+    )
+
+
+class Kip501PingPong(SparseTable, kind="kip501_ping_pong"):
+    """[N] one row a partition whose slow leader would hand over to a broker that is slow too."""
+
+    broker: Int32 = column("broker id of the replica that would lead")
+    since_ms: Int64 = column("since when both have been slow")
 
 
 class Kip501Handovers(SparseTable, kind="kip501_handovers"):
@@ -75,6 +94,8 @@ def handover_kip501(
     coverage: ReplicaCoverage,
     shrinks: IsrShrinks,
     now_in_sync: Lazy[InSyncKip501],
+    brokers: Brokers,
+    metrics: BrokerMetrics,
     cycle: Cycle,
 ) -> HandoverKip501:
     """A leader is too slow if it processed a recent fetch for longer than the limit.
@@ -90,7 +111,7 @@ def handover_kip501(
     limit_ms = _processing_max_ms(configs)
     rows, _, states = tracked(followers, assignment, roles, partitions)
     if limit_ms == UNKNOWN or not len(rows):
-        return HandoverKip501(to, cold)
+        return HandoverKip501(to, cold, cold)
     recent = cycle.observed_at_ms - states.longest_processing_at_ms <= SLOW_FETCH_KEPT_MS
     row = np.unique(rows[recent & (states.longest_processing_ms > limit_ms)])
     if len(row):
@@ -98,7 +119,24 @@ def handover_kip501(
         to[row], cold[row] = _next_member(
             row, members, partitions.leader, assignment, candidates, coverage
         )
-    return HandoverKip501(to, cold)
+    return HandoverKip501(to, cold, _slowness(to, brokers, metrics, cycle.observed_at_ms))
+
+
+@rule
+def kip501_ping_pong(
+    following: HandoverKip501, before: Before[Kip501PingPong], cycle: Cycle
+) -> Kip501PingPong:
+    """The time counts from the cycle that found both slow, for as long as the broker is the same.
+
+    Two slow brokers hand leadership to each other, which the KIP names as a risk of solution 2.
+    """
+    row = np.flatnonzero((following.leader != NO_BROKER) & (following.is_slow == 1))
+    broker = following.leader[row]
+    since_ms = keys.look_up(
+        keys.pack(before.row, before.broker), before.since_ms, keys.pack(row, broker)
+    )
+    since_ms = np.where(since_ms == UNKNOWN, cycle.observed_at_ms, since_ms)
+    return Kip501PingPong(row.astype(np.int32), broker, since_ms)
 
 
 @rule
@@ -166,6 +204,15 @@ def _next_member(
     return to.astype(np.int32), cold.astype(np.int8)
 
 
+def _slowness(broker: Int32, brokers: Brokers, metrics: BrokerMetrics, now_ms: int) -> Int8:
+    """[P] whether those brokers are slow; a broker that does not answer stands still."""
+    measured = metrics.of_brokers(brokers.broker, "fetch_follower_local_p99_ms", now_ms)
+    slow = are_slow(brokers, metrics, now_ms) | ~brokers.answered
+    of_brokers = np.where(slow, 1, np.where(np.isnan(measured), UNKNOWN, 0)).astype(np.int8)
+    place = keys.find_sorted(brokers.broker, broker)
+    return np.append(of_brokers, np.int8(UNKNOWN))[place]
+
+
 # ---------------------------------------------------------------- exported
 
 
@@ -189,6 +236,8 @@ def would_have_handed_over(
         cold = ", which is cold" if now.is_cold[row] == 1 else ""
         text = f"{{p}}: leader {leader} processed a fetch for too long; by solution 2 of KIP-501 "
         text += f"it would hand over to {to}{cold}"
+        if now.is_slow[row] == 1:
+            text += ", which is slow too and would hand back"
         yield Occurrence(text, row, broker=leader, before=(leader,), after=(to,))
 
 
@@ -221,3 +270,25 @@ def kip501_field(
         for i in range(len(handovers))
     )
     return plain.by_partition(handovers.row, objects, len(partitions.leader))
+
+
+@api_field(
+    "kip501_ping_pong",
+    "where a slow leader would hand over by solution 2 of KIP-501 to a `broker` that is slow too: "
+    "`since_ms` when, and how many `handovers` there would have been since then at most, back and "
+    "forth, one each time the limit has passed; else null",
+)
+def kip501_ping_pong_field(
+    ping_pong: Kip501PingPong, configs: Configs, partitions: Partitions, cycle: Cycle
+) -> list[dict[str, int] | None]:
+    """The first handover counts at once."""
+    objects: list[dict[str, int] | None] = [None] * len(partitions.leader)
+    limit_ms = max(_processing_max_ms(configs), 1)
+    for i, row in enumerate(ping_pong.row.tolist()):
+        since_ms = int(ping_pong.since_ms[i])
+        objects[row] = {
+            "broker": int(ping_pong.broker[i]),
+            "since_ms": since_ms,
+            "handovers": 1 + (cycle.observed_at_ms - since_ms) // limit_ms,
+        }
+    return objects

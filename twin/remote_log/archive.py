@@ -86,7 +86,7 @@ class ArchiveSegments(Observation, kind="archive.segments"):
     segment_id: SegmentId = column("remote log segment id", fill=b"")
     state: Int8 = column("state that it reached", enum=SegmentState)
     event_at_ms: Int64 = column("when it reached that state")
-    start_offset: Int64 = column("first offset")
+    start_offset: Int64 = column("first offset; unknown where no event described the copy")
     end_offset: Int64 = column("last offset")
     log_bytes: Int64 = column("size of its records")
     leader_epochs: Int32List = column("leader epochs of its records", fill=())
@@ -104,6 +104,8 @@ class RemoteLogState:
     """The remote segments and leader epochs of one partition."""
 
     cache: RemoteLogMetadataCache = field(default_factory=RemoteLogMetadataCache)
+    # Finished copies whose start is no longer in the log of metadata: nobody knows their offsets.
+    undescribed: frozenset[bytes] = frozenset()
     epochs: Epochs = ()
     updated_at_ms: int = UNKNOWN
     metadata_offset: int = UNKNOWN  # of its newest event
@@ -146,7 +148,7 @@ def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -
         # A history is reported when an epoch begins; the log's start moves on meanwhile.
         epochs = truncated_from_start(remote.epochs, int(leaders.log_start_offset[row]))
         end, local = int(leaders.log_end_offset[row]), int(leaders.local_log_start_offset[row])
-        findings.append(judge(remote.cache, epochs, end, local))
+        findings.append(judge(remote.cache, epochs, end, local, len(remote.undescribed)))
         listed_segments += segment_rows(row, remote.cache, epochs, end)
         listed_epochs += epoch_rows(row, epochs)
     columns: dict[str, Any] = {
@@ -204,10 +206,10 @@ def _apply_segments(
         if offset <= remote.metadata_offset:
             continue
         cache = remote.cache if key in changed else remote.cache.copy()
-        _apply_event(cache, row)
         updated[key] = replace(
             remote,
             cache=cache,
+            undescribed=_apply_event(cache, remote.undescribed, row),
             metadata_offset=offset,
             updated_at_ms=max(at_ms, remote.updated_at_ms),
         )
@@ -215,14 +217,36 @@ def _apply_segments(
     return (updated if changed else archive), frozenset(changed)
 
 
-def _apply_event(cache: RemoteLogMetadataCache, row: dict[str, Any]) -> None:
+def _apply_event(
+    cache: RemoteLogMetadataCache, undescribed: frozenset[bytes], row: dict[str, Any]
+) -> frozenset[bytes]:
+    """Give the event to the cache; returns the finished copies that no event describes.
+
+    Where old events are deleted or compacted (KIP-1266), the start of a copy may be missing, or
+    its end may describe it.
+    """
+    segment_id: bytes = row["segment_id"]
     try:
         state = SegmentState(row["state"])
     except ValueError:
         raise InvalidFrame("rows", f"a segment has the state {row['state']}") from None
-    if state is not SegmentState.COPY_STARTED:
-        cache.update(row["segment_id"], state, row["event_at_ms"])
-        return
+    if state is SegmentState.COPY_STARTED or row["end_offset"] != UNKNOWN:
+        started = _started_copy(row)
+        if state is SegmentState.COPY_STARTED or segment_id not in cache.segments:
+            cache.add(started)
+        undescribed -= {segment_id}
+    if state is SegmentState.COPY_STARTED:
+        return undescribed
+    if segment_id in cache.segments:
+        cache.update(segment_id, state, row["event_at_ms"])
+    elif state is SegmentState.COPY_FINISHED:
+        undescribed |= {segment_id}
+    elif state is SegmentState.DELETE_FINISHED:
+        undescribed -= {segment_id}
+    return undescribed
+
+
+def _started_copy(row: dict[str, Any]) -> Segment:
     numbers, offsets = row["leader_epochs"], row["epoch_start_offsets"]
     if not numbers or len(numbers) != len(offsets):
         raise InvalidFrame("rows", "a segment has no leader epochs, or not one offset for each")
@@ -232,16 +256,13 @@ def _apply_event(cache: RemoteLogMetadataCache, row: dict[str, Any]) -> None:
         raise InvalidFrame("rows", f"a segment has the epochs {numbers} from {offsets}")
     if not 0 <= row["start_offset"] <= row["end_offset"]:
         raise InvalidFrame("rows", f"a segment ends at {row['end_offset']} before it starts")
-    cache.add(
-        Segment(
-            id=row["segment_id"],
-            start_offset=row["start_offset"],
-            end_offset=row["end_offset"],
-            epochs=tuple(zip(numbers, offsets, strict=True)),
-            log_bytes=row["log_bytes"],
-            state=state,
-            event_at_ms=row["event_at_ms"],
-        )
+    return Segment(
+        id=row["segment_id"],
+        start_offset=row["start_offset"],
+        end_offset=row["end_offset"],
+        epochs=tuple(zip(numbers, offsets, strict=True)),
+        log_bytes=row["log_bytes"],
+        event_at_ms=row["event_at_ms"],
     )
 
 
@@ -290,6 +311,10 @@ def encode(archive: Archive) -> bytes:
                  leader_epochs=[e for e, _ in segment.epochs],
                  epoch_start_offsets=[o for _, o in segment.epochs],
                  referred=remote.cache.referred(segment))  # fmt: skip
+        for segment_id in sorted(remote.undescribed):
+            _add(of_segments, key, segment_id=segment_id, state=int(SegmentState.COPY_FINISHED),
+                 event_at_ms=UNKNOWN, start_offset=UNKNOWN, end_offset=UNKNOWN, log_bytes=UNKNOWN,
+                 leader_epochs=[], epoch_start_offsets=[], referred=[])  # fmt: skip
     return frames.join(
         frames.encode(
             Frame(FrameHeader(table.kind, "", 0, 1, 0, 0), _arrow(table, columns)), TABLES
@@ -342,8 +367,10 @@ def _segment(row: dict[str, Any]) -> Segment:
 
 def _remote(row: dict[str, Any], segments: list[tuple[Segment, list[int]]]) -> RemoteLogState:
     tiered = zip(row["tiered_epochs"], row["tiered_highest_offsets"], strict=True)
+    described = [one for one in segments if one[0].start_offset != UNKNOWN]
     return RemoteLogState(
-        cache=RemoteLogMetadataCache.restored(segments, tiered, row["refused_transitions"]),
+        cache=RemoteLogMetadataCache.restored(described, tiered, row["refused_transitions"]),
+        undescribed=frozenset(s.id for s, _ in segments if s.start_offset == UNKNOWN),
         epochs=tuple(zip(row["epochs"], row["epoch_start_offsets"], strict=True)),
         updated_at_ms=row["updated_at_ms"],
         metadata_offset=row["metadata_offset"],

@@ -20,6 +20,7 @@ class SegmentFindings:
     """Findings on one partition's remote segments; UNKNOWN where nothing was found."""
 
     segments: int
+    undescribed_segments: int
     remote_bytes: int  # of all finished copies, those being deleted included
     lineage_bytes: int
     orphan_segments: int
@@ -38,8 +39,9 @@ class SegmentFindings:
 
 
 def judge(
-    cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_start: int
-) -> SegmentFindings:
+    cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_start: int,
+    undescribed: int = 0,
+) -> SegmentFindings:  # fmt: skip
     """Orphans, dangling copies, the first gap, and overlaps.
 
     Args:
@@ -47,6 +49,7 @@ def judge(
         epochs: its leader's history; without one, no segment is called an orphan.
         log_end: its leader's log end as last sampled, or UNKNOWN.
         local_start: its leader's local log start, or UNKNOWN.
+        undescribed: finished copies whose offsets nobody knows; with any, no gap is known.
 
     An orphan is a finished copy that is not completely on the lineage. Kafka neither counts nor
     deletes it, but reads of a shared epoch may still find its beginning.
@@ -57,10 +60,16 @@ def judge(
     finished, started = of_state[SegmentState.COPY_FINISHED], of_state[SegmentState.COPY_STARTED]
     ours, orphans = _split(finished, history, log_end)
     again = _overlaps(ours)
-    gap = _first_gap(_readable(finished, history, log_end))
+    gap = (UNKNOWN, UNKNOWN)
+    highest = first = UNKNOWN
+    if not undescribed:
+        gap = _first_gap(_readable(finished, history, log_end))
+        highest = highest_remote_offset(cache, epochs, log_end)[0]
+        first = remote_log_start(cache, history, local_start)
     deleting = of_state[SegmentState.DELETE_STARTED]
     return SegmentFindings(
-        segments=len(finished) + len(started) + len(deleting),
+        segments=len(finished) + len(started) + len(deleting) + undescribed,
+        undescribed_segments=undescribed,
         remote_bytes=sum(s.log_bytes for s in (*finished, *deleting)),
         lineage_bytes=sum(s.log_bytes for s in ours),
         orphan_segments=len(orphans),
@@ -72,8 +81,8 @@ def judge(
         gap_end_offset=gap[1],
         overlaps=len(again),
         duplicates=sum(one is SegmentVerdict.DUPLICATE for one in again.values()),
-        highest_remote_offset=highest_remote_offset(cache, epochs, log_end)[0],
-        remote_log_start_offset=remote_log_start(cache, history, local_start),
+        highest_remote_offset=highest,
+        remote_log_start_offset=first,
         refused_transitions=cache.refused_transitions,
         leader_epochs=len(epochs),
     )

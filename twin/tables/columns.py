@@ -84,6 +84,18 @@ class ConfigColumns(Table):
     compacted: Int8 = column(
         "cleanup.policy contains compact", source="DescribeConfigs", tri_state=True
     )
+    tiered_compacted: Int8 = column(
+        "remote.storage.enable and cleanup.policy contains compact (KIP-1272): remote_storage is "
+        "unknown then, and nothing about the tier is judged",
+        source="DescribeConfigs",
+        tri_state=True,
+    )
+    diskless: Int8 = column(
+        "diskless.enable (KIP-1150): the records are in object storage alone, and nothing about "
+        "the topic is judged",
+        source="DescribeConfigs",
+        tri_state=True,
+    )
     local_retention_ms: Int64 = column(
         "effective local.retention.ms, -1 for unlimited or unknown", source="DescribeConfigs"
     )

@@ -47,6 +47,9 @@ lists fenced brokers: before Kafka 4.0 nobody says whether it is down or was rem
 STALE_METRICS_MS: Final = 60_000
 """A broker's own measurement that is older says nothing of now: four rounds by default."""
 
+SHORTER_STAYS_MS: Final = 600_000
+"""A broker that has lost records may lead minutes after it has answered."""
+
 
 class Topics(KeyedTable, kind="topics"):
     """[T] one row a topic of the shard, sorted by name and id."""

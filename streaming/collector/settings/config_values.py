@@ -19,8 +19,12 @@ THRESHOLDS: Final = {
 COPY_LAGS: Final = ("remote.copy.lag.ms", "remote.copy.lag.bytes")
 """How long a closed segment waits for its upload (KIP-1241, Kafka 4.4)."""
 
+DISKLESS: Final = "diskless.enable"
+"""Whether records are in object storage alone (KIP-1163)."""
+
 TOPIC_KEYS: Final = (
     *THRESHOLDS,
+    DISKLESS,
     "min.insync.replicas",
     "unclean.leader.election.enable",
     "remote.storage.enable",
@@ -79,14 +83,19 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
     copies = _boolean(values.get("remote.log.copy.disable")) != 1
     has_local_retention = tiered == 1 and copies
     policy = values.get("cleanup.policy")
+    compacted = UNKNOWN if policy is None else int("compact" in policy.split(","))
+    both = UNKNOWN if not values else int(tiered == compacted == 1)
+    diskless = UNKNOWN if not values else int(_boolean(values.get(DISKLESS)) == 1)
     local_ms = _local_retention(values, "retention.ms", has_local_retention)
     local_bytes = _local_retention(values, "retention.bytes", has_local_retention)
     delay_ms, delay_bytes = _upload_delays(values, local_ms, local_bytes)
     return {
         "min_insync_replicas": _number(values.get("min.insync.replicas")),
         "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
-        "remote_storage": tiered,
-        "compacted": UNKNOWN if policy is None else int("compact" in policy.split(",")),
+        "remote_storage": UNKNOWN if both == 1 else tiered,
+        "compacted": compacted,
+        "tiered_compacted": both,
+        "diskless": diskless,
         "local_retention_ms": local_ms,
         "local_retention_bytes": local_bytes,
         "upload_delay_ms": delay_ms,

@@ -64,7 +64,7 @@ class SafeSuccessors(ReplicaTable, kind="safe_successors", on_demand="flags of t
     is_safe: Bool = column("in the ISR or in the ELR", fill=False)
 
 
-class LeaderChanges(SparseTable, kind="leader_changes", version=2):
+class LeaderChanges(SparseTable, kind="leader_changes", version=3):
     """[N] one row a partition whose leader epoch changed, until the start of its epoch is known."""
 
     old_leader: Int32 = column("broker id of the leader before")
@@ -74,6 +74,9 @@ class LeaderChanges(SparseTable, kind="leader_changes", version=2):
     end_estimate_offset: Int64 = column(
         "its log end when it was lost, from the rate at which it was written; half a cycle is "
         "assumed between the sample and the loss"
+    )
+    changed_at_ms: Int64 = column(
+        "when a later leader epoch than the old leader's was first listed"
     )
     new_leader: Int32 = column("broker id of the leader now, -1 for none", fill=NO_BROKER)
     new_end_offset: Int64 = column("its log end at its first answer as leader")
@@ -122,13 +125,14 @@ def leader_changes(
 
     place = keys.find(waiting.row.astype(np.int64), row)
     leader, is_first = partitions.leader[row], place == UNKNOWN
-    was_unclean, answered_at_ms, new_end, estimate = (
+    was_unclean, answered_at_ms, new_end, estimate, changed_at_ms = (
         np.where(is_first, fill, np.append(values, fill)[place])
         for values, fill in (
             (waiting.is_unclean, False),
             (waiting.answered_at_ms, UNKNOWN),
             (waiting.new_end_offset, UNKNOWN),
             (waiting.end_estimate_offset, UNKNOWN),
+            (waiting.changed_at_ms, now_ms),
         )
     )
     is_new = (leader != NO_BROKER) & (leader != ends.leader[row])
@@ -146,6 +150,7 @@ def leader_changes(
         end_offset=end[row],
         sampled_at_ms=sampled_at_ms[row],
         end_estimate_offset=np.where(is_first, end[row] + _written(prev, cycle, row), estimate),
+        changed_at_ms=changed_at_ms,
         new_leader=leader,
         new_end_offset=new_end,
         answered_at_ms=answered_at_ms,

@@ -117,11 +117,8 @@ def _by_samples(it: LossEvidence) -> RecordsLost:
     changes = it.changes.pick(
         (it.changes.start_offset != UNKNOWN) & (it.changes.new_leader != NO_BROKER)
     )
-    start = first_difference(changes, it.was_away)
-    had = keys.look_up(
-        keys.pack(it.shorter.row, it.shorter.broker), it.shorter.end_before_offset,
-        keys.pack(changes.row, changes.new_leader),
-    )  # fmt: skip
+    start, is_exact = first_difference(changes, it.was_away)
+    had = _common_before(it, keys.pack(changes.row, changes.new_leader))
     is_shorter = (changes.new_leader == changes.old_leader) | (had > start)
     cause = np.where(is_shorter, LossCause.SHORTER_LOG, LossCause.ACKS_1)
     cause = np.where(changes.is_unclean, LossCause.UNCLEAN, cause)
@@ -134,12 +131,29 @@ def _by_samples(it: LossEvidence) -> RecordsLost:
         old_leader=changes.old_leader,
         new_leader=changes.new_leader,
         start_offset=start,
-        start_is_exact=changes.start_is_exact,
+        start_is_exact=is_exact,
         end_offset=changes.end_offset,
         end_estimate_offset=changes.end_estimate_offset,
         end_is_exact=np.zeros(len(changes), bool),
         sampled_at_ms=changes.sampled_at_ms,
     ).pick(is_lost)
+
+
+def _common_before(it: LossEvidence, replica: Int64) -> Int64:
+    """[N] what a replica whose log has become shorter had in common with its leader, or unknown.
+
+    A replica that was away while its leader changed has truncated what it had beyond that.
+    """
+    shorter, away = it.shorter, it.was_away
+    its = keys.pack(shorter.row, shorter.broker)
+    truncated = keys.pack(away.row, away.broker)
+    to_offset = keys.look_up(truncated, away.to_offset, its)
+    since_ms = keys.look_up(truncated, away.sampled_at_ms, its)
+    is_truncated = (since_ms != UNKNOWN) & (shorter.at_ms > since_ms)
+    end = np.where(is_truncated, np.minimum(shorter.end_before_offset, to_offset),
+                   shorter.end_before_offset)  # fmt: skip
+    furthest = np.argsort(-end, kind="stable")  # of several answers of a replica
+    return keys.look_up(its[furthest], end[furthest], replica)
 
 
 def _by_logs(it: LossEvidence, known: RecordsLost) -> RecordsLost:

@@ -28,6 +28,7 @@ class Spare(IntEnum):
     NO_SPARE = 1  # no more replicas than min.insync.replicas
     ONE_REPLICA = 2
     ONE_REPLICA_ACCEPTED = 3  # accepted by cluster.one_replica_topics
+    NOT_JUDGED = 4  # diskless: any broker can serve it
 
 
 class Redundancy(
@@ -37,7 +38,8 @@ class Redundancy(
 
     redundancy: Int8 = column(
         "spare: it can do without one replica; no_spare: it has no more than min.insync.replicas; "
-        "one_replica; one_replica_accepted: its topic matches `cluster.one_replica_topics`",
+        "one_replica; one_replica_accepted: its topic matches `cluster.one_replica_topics`; "
+        "not_judged: it is diskless",
         enum=Spare,
     )
 
@@ -50,6 +52,7 @@ def redundancy(
     one = np.where(configs.one_replica_accepted == 1, Spare.ONE_REPLICA_ACCEPTED, Spare.ONE_REPLICA)
     more = np.where(sizes.expected <= least.min_isr, Spare.NO_SPARE, Spare.SPARE)
     spare = np.where(sizes.expected == 1, one, more)
+    spare = np.where(configs.diskless == 1, Spare.NOT_JUDGED, spare)
     is_known = (partitions.described_at_ms != UNKNOWN) & (sizes.expected > 0)
     return Redundancy(np.where(is_known, spare, UNKNOWN).astype(np.int8))
 
@@ -146,5 +149,5 @@ def loss_harmed_partitions(
     unsafe = (following.outcome >= Outcome.LAST_KNOWN) & ~has_one_replica(redundancy)
     falls_short = spare & (sizes.size == least.min_isr)
     harmed = roles.is_leader & unsafe[:, None] | roles.in_isr & falls_short[:, None]
-    described = redundancy.redundancy != UNKNOWN
+    described = ~np.isin(redundancy.redundancy, (UNKNOWN, Spare.NOT_JUDGED))
     return ByBroker(assignment.broker[harmed & roles.is_assigned & described[:, None]])

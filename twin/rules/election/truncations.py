@@ -30,13 +30,14 @@ from twin.declarations.table import (
 )
 from twin.rules.election.leader_changes import LeaderChanges
 from twin.rules.partitions.leaders import Roles
-from twin.tables.state import Assignment, Partitions, Replicas
+from twin.tables.state import SHORTER_STAYS_MS, Assignment, Partitions, Replicas
 
-_STAYS_MS: Final = 60_000
-"""After the return: the log of the replica's broker may be read later than its offsets."""
+_STAYS_MS: Final = SHORTER_STAYS_MS
+"""After the return: the log of the replica's broker may be read later than its offsets, and as long
+as an answer before its truncation counts, it is known up to where that was the leader's log."""
 
 
-class Truncations(SparseTable, kind="truncations"):
+class Truncations(SparseTable, kind="truncations", version=2):
     """[N] one row a replica that was away when its leader changed, until it is back."""
 
     broker: Int32 = column("broker id of the replica")
@@ -44,7 +45,14 @@ class Truncations(SparseTable, kind="truncations"):
     sampled_at_ms: Int64 = column("when it last answered before")
     was_leader: Bool = column("it led before the change", fill=False)
     is_unclean: Bool = column("the new leader was neither in the ISR nor in the ELR", fill=False)
-    returned_at_ms: Int64 = column("when it answered again")
+    answered_at_ms: Int64 = column(
+        "when it answered again while its leader did not: it may have truncated before or not"
+    )
+    returned_at_ms: Int64 = column("when it and its leader answered again")
+
+    def left(self) -> Truncations:
+        """The replicas that are not back."""
+        return self.pick(self.returned_at_ms == UNKNOWN)
 
 
 class CommonLogs(
@@ -56,7 +64,7 @@ class CommonLogs(
 
 
 @dataclass(frozen=True, slots=True)
-class Held(TableGroup):
+class ReplicaSamples(TableGroup):
     """The replicas and their last samples."""
 
     partitions: Partitions
@@ -67,102 +75,114 @@ class Held(TableGroup):
 
 
 @rule
-def truncations(held: Held, changes: LeaderChanges, before: Before[Truncations]) -> Truncations:
+def truncations(
+    it: ReplicaSamples, changes: LeaderChanges, before: Before[Truncations]
+) -> Truncations:
     """Of several changes while a replica is away, the lowest offset counts."""
     known = changes.pick(changes.start_offset != UNKNOWN)
-    news = _away(held, replace(known, start_offset=first_difference(known, before)))
+    news = _away(it, replace(known, start_offset=first_difference(known, before)[0]))
     mine, theirs = keys.pack(news.row, news.broker), keys.pack(before.row, before.broker)
-    place = keys.find(theirs, mine)
-    if len(before):
-        lower = np.minimum(news.to_offset, before.to_offset[place])  # unknown is lower
+    away = before.left()
+    place = keys.find(keys.pack(away.row, away.broker), mine)
+    if len(away):
+        lower = np.minimum(news.to_offset, away.to_offset[place])  # unknown is lower
         news = replace(news, to_offset=np.where(place == UNKNOWN, news.to_offset, lower))
     kept = before.pick(~np.isin(theirs, mine)).with_rows(news)
-    slot, is_held = _slots(held, kept.row, kept.broker)
-    now_ms = held.cycle.observed_at_ms
-    answers = held.replicas.sampled_at_ms[kept.row, slot] == now_ms
-    returns = answers & (kept.returned_at_ms == UNKNOWN)
-    returned_at_ms = np.where(returns, now_ms, kept.returned_at_ms)
+    slot, is_assigned = _slots(it, kept.row, kept.broker)
+    now_ms = it.cycle.observed_at_ms
+    answers = it.replicas.sampled_at_ms[kept.row, slot] == now_ms
+    answers &= kept.returned_at_ms == UNKNOWN
+    # It truncates once it reaches its leader.
+    leads = it.roles.is_leader[kept.row]
+    leader_answers = ((it.replicas.sampled_at_ms[kept.row] == now_ms) & leads).any(axis=1)
+    answered_at_ms = np.where(answers, now_ms, kept.answered_at_ms)
+    returned_at_ms = np.where(answers & leader_answers, now_ms, kept.returned_at_ms)
     is_over = (returned_at_ms != UNKNOWN) & (now_ms - returned_at_ms > _STAYS_MS)
-    is_over |= kept.broker == held.partitions.leader[kept.row]
-    return replace(kept, returned_at_ms=returned_at_ms).pick(is_held & ~is_over)
+    waiting = changes.row[changes.start_offset == UNKNOWN]  # ``first_difference`` reads it then
+    is_over |= (kept.broker == it.partitions.leader[kept.row]) & ~np.isin(kept.row, waiting)
+    kept = replace(kept, answered_at_ms=answered_at_ms, returned_at_ms=returned_at_ms)
+    return kept.pick(is_assigned & ~is_over)
 
 
-def first_difference(changes: LeaderChanges, before: Truncations) -> Int64:
-    """[N] the first offset at which the new leader's log and the old one's differ.
+def first_difference(changes: LeaderChanges, before: Truncations) -> tuple[Int64, Bool]:
+    """[N] the first offset at which the new leader's log and the old one's differ; it is exact.
 
     A leader from outside the ISR that was away during an earlier change has not truncated since:
     its log differs from the old leader's from where it would have. One in sync has all of it.
     """
-    away = before.pick(before.returned_at_ms == UNKNOWN)
-    to_offset = keys.look_up(
-        keys.pack(away.row, away.broker), away.to_offset,
-        keys.pack(changes.row, changes.new_leader),
-    )  # fmt: skip
+    away = before.left()
+    place = keys.find(keys.pack(away.row, away.broker), keys.pack(changes.row, changes.new_leader))
+    if not len(away):
+        return changes.start_offset, changes.start_is_exact
+    to_offset = np.where(place == UNKNOWN, UNKNOWN, away.to_offset[place])
     is_lower = changes.is_unclean & (to_offset != UNKNOWN) & (to_offset < changes.start_offset)
-    return np.where(is_lower, to_offset, changes.start_offset)
+    is_exact = changes.start_is_exact & ~(is_lower & (away.answered_at_ms[place] != UNKNOWN))
+    return np.where(is_lower, to_offset, changes.start_offset), is_exact
 
 
-def _away(held: Held, changes: LeaderChanges) -> Truncations:
+def _away(it: ReplicaSamples, changes: LeaderChanges) -> Truncations:
     """The former leaders, and the replicas that are away with records beyond the new epoch."""
-    ends = held.replicas.log_end_offset[changes.row]
-    brokers = held.assignment.broker[changes.row]
-    others = held.roles.is_assigned[changes.row] & (brokers != changes.new_leader[:, None])
+    ends = it.replicas.log_end_offset[changes.row]
+    brokers = it.assignment.broker[changes.row]
+    others = it.roles.is_assigned[changes.row] & (brokers != changes.new_leader[:, None])
     was_leader = brokers == changes.old_leader[:, None]
-    away = held.replicas.sampled_at_ms[changes.row] < held.cycle.observed_at_ms
+    away = it.replicas.sampled_at_ms[changes.row] < it.cycle.observed_at_ms
     beyond = (ends > changes.start_offset[:, None]) | ~changes.start_is_exact[:, None]
     at, slot = np.nonzero(others & (was_leader | (away & beyond & (ends != UNKNOWN))))
+    sampled_at_ms = it.replicas.sampled_at_ms[changes.row[at], slot]
     return Truncations(
         row=changes.row[at],
         broker=brokers[at, slot],
         to_offset=np.where(changes.start_is_exact, changes.start_offset, UNKNOWN)[at],
         # A former leader may have come back and answered in this very cycle.
-        sampled_at_ms=np.where(
-            was_leader[at, slot],
-            changes.sampled_at_ms[at],
-            held.replicas.sampled_at_ms[changes.row[at], slot],
-        ),
+        sampled_at_ms=np.where(was_leader[at, slot], changes.sampled_at_ms[at], sampled_at_ms),
         was_leader=was_leader[at, slot],
         is_unclean=changes.is_unclean[at],
+        answered_at_ms=np.where(sampled_at_ms >= changes.changed_at_ms[at], sampled_at_ms, UNKNOWN),
         returned_at_ms=np.full(len(at), UNKNOWN, np.int64),
     )
 
 
-def _slots(held: Held, row: Int32, broker: Int32) -> tuple[Rows, Bool]:
+def _slots(it: ReplicaSamples, row: Int32, broker: Int32) -> tuple[Rows, Bool]:
     """[N] the slot of each replica, 0 if it is no longer assigned; whether it is."""
-    match = (held.assignment.broker[row] == broker[:, None]) & held.roles.is_assigned[row]
+    match = (it.assignment.broker[row] == broker[:, None]) & it.roles.is_assigned[row]
     return match.argmax(axis=1), match.any(axis=1)
 
 
 @rule
-def common_logs(held: Held, away: Truncations, changes: LeaderChanges) -> CommonLogs:
-    """Unknown for replicas that are away while it is not known where a new epoch begins."""
-    ends = held.replicas.log_end_offset.copy()
+def common_logs(it: ReplicaSamples, away: Truncations, changes: LeaderChanges) -> CommonLogs:
+    """Unknown for replicas that are away while it is not known where a new epoch begins, and for
+    those that may have truncated before they answered or not."""
+    ends = it.replicas.log_end_offset.copy()
     waiting = changes.pick((changes.start_offset == UNKNOWN) & (changes.new_leader != NO_BROKER))
-    silent = held.replicas.sampled_at_ms[waiting.row] < held.cycle.observed_at_ms
+    silent = it.replicas.sampled_at_ms[waiting.row] < it.cycle.observed_at_ms
     ends[waiting.row] = np.where(silent, UNKNOWN, ends[waiting.row])
-    rows = away.pick(away.returned_at_ms == UNKNOWN)
-    slot, is_held = _slots(held, rows.row, rows.broker)
-    row, slot, to_offset = rows.row[is_held], slot[is_held], rows.to_offset[is_held]
-    ends[row, slot] = np.minimum(ends[row, slot], to_offset)  # unknown is lower
+    rows = away.left()
+    slot, is_assigned = _slots(it, rows.row, rows.broker)
+    rows, slot = rows.pick(is_assigned), slot[is_assigned]
+    end, to_offset = ends[rows.row, slot], rows.to_offset
+    is_open = (rows.answered_at_ms != UNKNOWN) & (end > to_offset)
+    ends[rows.row, slot] = np.where(is_open, UNKNOWN, np.minimum(end, to_offset))
     return CommonLogs(ends)
 
 
 @api_field(
     "truncations",
     "replicas that were away when their leader changed and have records that its log does not "
-    "have, until they are back: `broker`, the offset `to_offset` to which it truncates then, and "
-    "how many `records` of its last answer that removes; both null if the leader's epochs could "
-    "not be read. A leader may have written more after its last answer",
+    "have, until they answer again: `broker`, the offset `to_offset` to which it truncates then, "
+    "and how many `records` of its last answer that removes; both null if the leader's epochs "
+    "could not be read. A leader may have written more after its last answer",
 )
 def truncations_field(
     away: Truncations, assignment: Assignment, roles: Roles, replicas: Replicas
 ) -> list[list[dict[str, Any]]]:
     """The replicas of each partition that must truncate, by their last answers."""
-    rows = away.pick(away.returned_at_ms == UNKNOWN)
+    rows = away.pick((away.answered_at_ms == UNKNOWN) & (away.returned_at_ms == UNKNOWN))
     match = (assignment.broker[rows.row] == rows.broker[:, None]) & roles.is_assigned[rows.row]
+    match &= ~roles.is_leader[rows.row]
     end = np.where(match, replicas.log_end_offset[rows.row], UNKNOWN).max(axis=1, initial=UNKNOWN)
     is_known = rows.to_offset != UNKNOWN
-    truncates = ~is_known | (end > rows.to_offset)
+    truncates = match.any(axis=1) & (~is_known | (end > rows.to_offset))
     objects = (
         {
             "broker": int(rows.broker[i]),

@@ -10,6 +10,7 @@ from twin.arrays import plain
 from twin.declarations.declare import api_field
 from twin.declarations.signature import EachRule
 from twin.declarations.table import SparseTable, Table
+from twin.rules.election.records_lost import RecordsLost
 from twin.rules.groups.forecasts import GroupForecasts
 from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.rules.groups.moves import GroupLags, GroupMoves
@@ -30,10 +31,12 @@ _NOT_SHOWN = ("row", "group_index", "rack_index", "end_offset", "moved_at_ms", "
     "`reads_from`: `disk`, `remote` storage, `nowhere` (the records are deleted), `ahead` (the "
     "log ends before its offset) or `nobody` (there is no leader); `reset_to`: the offset that "
     "each value of auto.offset.reset gives, `earliest` and `latest`, if it is `nowhere` or "
-    "`ahead`, else null; `remote_records` that it reads from remote storage; seconds "
-    "`until_remote_s` and `until_loss_s`, null if unknown or never (`never_remote`, "
-    "`never_lost`). `if_leader_lost` has, by election rule, the `broker` that would serve it "
-    "then, `reads_from`, `remote_records` and `remote_bytes`",
+    "`ahead`, else null; with `ahead` it also has `diverging`, the first lost offset, at which a "
+    "consumer continues that committed its leader epoch, as Kafka's own consumers do (KIP-320), "
+    "unless auto.offset.reset is none; null if not known; `remote_records` that it reads from "
+    "remote storage; seconds `until_remote_s` and `until_loss_s`, null if unknown or never "
+    "(`never_remote`, `never_lost`). `if_leader_lost` has, by election rule, the `broker` that "
+    "would serve it then, `reads_from`, `remote_records` and `remote_bytes`",
 )
 def groups_field(
     partitions: Partitions,
@@ -47,6 +50,7 @@ def groups_field(
     forecasts: GroupForecasts,
     then: EachRule[GroupsIfLeaderLost],
     leaders: Leaders,
+    losses: RecordsLost,
 ) -> list[list[dict[str, Any]]]:
     """A list of groups for each partition, sorted by name."""
     columns: dict[str, list[Any]] = {"group": groups.group[offsets.group_index].tolist()}
@@ -59,22 +63,43 @@ def groups_field(
         ("never_lost", forecasts.until_loss_s),
     ):
         columns[name] = (seconds == NEVER).tolist()
-    columns["reset_to"] = _resets(reads, leaders)
+    columns["reset_to"] = _resets(reads, moves, leaders, losses)
     by_rule = {name: _objects(plain_columns(each)) for name, each in then.items()}
     columns["if_leader_lost"] = _objects(by_rule)
     return plain.by_partition(offsets.row, _objects(columns), len(partitions.leader))
 
 
-def _resets(reads: GroupReads, leaders: Leaders) -> list[dict[str, int | None] | None]:
-    """[N] the first and the last offset of the log, of groups that cannot continue."""
+def _resets(
+    reads: GroupReads, moves: GroupMoves, leaders: Leaders, losses: RecordsLost
+) -> list[dict[str, int | None] | None]:
+    """[N] the offsets at which groups that cannot continue may go on."""
     resets: list[dict[str, int | None] | None] = [None] * len(reads)
     for i in np.flatnonzero(np.isin(reads.reads_from, (ReadsFrom.NOWHERE, ReadsFrom.AHEAD))):
         row = reads.row[i]
-        resets[i] = {
+        resets[i] = reset = {
             "earliest": plain.integer(leaders.log_start_offset[row]),
             "latest": plain.integer(leaders.log_end_offset[row]),
         }
+        if reads.reads_from[i] == ReadsFrom.AHEAD:
+            reset["diverging"] = _diverging(int(row), int(moves.committed_offset[i]), losses)
     return resets
+
+
+def _diverging(row: int, offset: int, losses: RecordsLost) -> int | None:
+    """The first lost offset; which of several losses concerns a group, its epoch alone says."""
+    starts = {
+        (start, exact)
+        for start, exact in zip(
+            losses.start_offset[losses.row == row].tolist(),
+            losses.start_is_exact[losses.row == row].tolist(),
+            strict=True,
+        )
+        if start < offset
+    }
+    if len(starts) != 1:
+        return None
+    [(start, is_exact)] = starts
+    return start if is_exact else None
 
 
 def plain_columns(table: SparseTable | Table) -> dict[str, list[Any]]:

@@ -91,9 +91,8 @@ def group_lags(
 
     A group that is ahead of the log has none: where it continues is for its consumer to say.
     """
-    is_known = (moves.committed_offset != UNKNOWN) & (moves.end_offset != UNKNOWN)
-    is_known &= ~is_ahead(moves, leaders)
-    lag = np.where(is_known, np.maximum(moves.end_offset - moves.committed_offset, 0), UNKNOWN)
+    is_known = _has_lag(moves) & ~is_ahead(moves, leaders)
+    lag = np.where(is_known, _lag_behind(moves), UNKNOWN)
     rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
     with np.errstate(divide="ignore", invalid="ignore"):
         lag_s = np.where((lag > 0) & (rate > 0), lag / rate, np.nan)
@@ -103,6 +102,27 @@ def group_lags(
         lag_s=np.where(lag == 0, 0.0, lag_s),
         in_use=is_in_use(moves, groups, now_ms),
     )
+
+
+def signed_lags(
+    moves: GroupMoves, leaders: Leaders, watermarks: HighWatermarks
+) -> tuple[Int64, Bool]:
+    """[N], [N] the lags of Kafka's tool, negative for groups that are ahead; which are known.
+
+    Offsets from different times can be out of order by chance, which makes no negative lag.
+    """
+    end = watermarks.high_watermark_estimate[moves.row.astype(np.intp)]
+    ahead = is_ahead(moves, leaders)
+    lag = np.where(ahead, end - moves.committed_offset, _lag_behind(moves))
+    return lag, np.where(ahead, end != UNKNOWN, _has_lag(moves))
+
+
+def _has_lag(moves: GroupMoves) -> Bool:
+    return (moves.committed_offset != UNKNOWN) & (moves.end_offset != UNKNOWN)
+
+
+def _lag_behind(moves: GroupMoves) -> Int64:
+    return np.maximum(moves.end_offset - moves.committed_offset, 0)
 
 
 def is_ahead(moves: GroupMoves, leaders: Leaders) -> Bool:

@@ -33,6 +33,15 @@ class TopicConfigs(
     )
     remote_storage: Int8 = column("remote.storage.enable", tri_state=True)
     compacted: Int8 = column("cleanup.policy contains compact", tri_state=True)
+    tiered_compacted: Int8 = column(
+        "tiered and compacted (KIP-1272): remote_storage is unknown then, and nothing about the "
+        "tier is judged",
+        tri_state=True,
+    )
+    diskless: Int8 = column(
+        "the records are in object storage alone (KIP-1150): nothing about it is judged",
+        tri_state=True,
+    )
     local_retention_ms: Int64 = column("effective local.retention.ms")
     local_retention_bytes: Int64 = column("effective local.retention.bytes")
     retention_ms: Int64 = column(
@@ -139,6 +148,25 @@ def topic_partitions(index: PartitionIndex) -> Array:
 def partitions(index: PartitionIndex) -> int:
     """The partitions, also those that no listing described yet."""
     return len(index.partition)
+
+
+@gauge(
+    "partitions_tiered_compacted",
+    "Partitions of topics that are tiered and compacted (KIP-1272): nothing about their tier is "
+    "judged.",
+)
+def partitions_tiered_compacted(configs: TopicConfigs) -> int:
+    """None on the releases that refuse the two settings together."""
+    return int((configs.tiered_compacted == 1).sum())
+
+
+@gauge(
+    "partitions_diskless",
+    "Partitions of diskless topics (KIP-1150): nothing about them is judged.",
+)
+def partitions_diskless(configs: TopicConfigs) -> int:
+    """None on the releases that do not know diskless.enable."""
+    return int((configs.diskless == 1).sum())
 
 
 @gauge("replicas", "Assigned replicas that the twin knows.")

@@ -51,6 +51,10 @@ from twin.tables.state import (
     Replicas,
 )
 
+ANSWER_DUE_MS: Final = 60_000
+"""By then a leader has mostly answered the fetch on which it worked as it removed a follower. In
+KIP-501's example it takes 25 s."""
+
 STUCK_AFTER_MS: Final = 10_000
 """Ten tries of a fetcher that backs off for a second (replica.fetch.backoff.ms)."""
 
@@ -257,9 +261,13 @@ def _stuck(
 
 
 def _waits_for_leader(rows: CatchingUp, shrinks: IsrShrinks, now_ms: int) -> Bool:
-    """[N] a leader that is slow removed the replica lately: the risk is ``slow_leader``."""
-    recent = now_ms - shrinks.at_ms <= SUSPECTED_MS
-    removed = shrinks.pick(recent & np.isin(shrinks.verdict, LEADERS_FAULT))
+    """[N] the leader removed the replica lately and is slow, which is the risk ``slow_leader``.
+
+    Or it may be slow: nobody knows how long it works on a fetch until it answers.
+    """
+    age_ms = now_ms - shrinks.at_ms
+    is_slow = np.isin(shrinks.verdict, LEADERS_FAULT) & (age_ms <= SUSPECTED_MS)
+    removed = shrinks.pick(is_slow | (age_ms <= ANSWER_DUE_MS))
     return np.isin(keys.pack(rows.row, rows.broker), keys.pack(removed.row, removed.broker))
 
 

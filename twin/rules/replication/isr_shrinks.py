@@ -173,16 +173,22 @@ def _of_this_cycle(it: ShrinkEvidence, row: Rows, slot: Rows, latest: IsrShrinks
     )
 
 
+def are_slow(brokers: Brokers, metrics: BrokerMetrics, now_ms: int) -> Bool:
+    """[B] it answers slowly, or measures itself that followers' fetches take long."""
+    works_slowly = [
+        metrics.of_brokers(brokers.broker, name, now_ms) >= SLOW_ANSWER_MS  # NaN is not
+        for name in ("fetch_follower_local_p99_ms", "fetch_follower_queue_p99_ms")
+    ]
+    answers_slowly = brokers.answered & (brokers.answered_in_ms >= SLOW_ANSWER_MS)
+    slow: Bool = np.any([answers_slowly, *works_slowly], axis=0)
+    return slow
+
+
 def _evidence(it: ShrinkEvidence, row: Rows, slot: Rows, leader: Int32) -> Int32:
     """[N] what the polls say of each replica that left."""
     broker, brokers, now_ms = it.assignment.broker[row, slot], it.brokers, it.cycle.observed_at_ms
     silent = brokers.broker[~brokers.answered]
-    works_slowly = [
-        it.metrics.of_brokers(brokers.broker, name, now_ms) >= SLOW_ANSWER_MS  # NaN is not
-        for name in ("fetch_follower_local_p99_ms", "fetch_follower_queue_p99_ms")
-    ]
-    answers_slowly = brokers.answered & (brokers.answered_in_ms >= SLOW_ANSWER_MS)
-    slow = brokers.broker[np.any([answers_slowly, *works_slowly], axis=0)]
+    slow = brokers.broker[are_slow(brokers, it.metrics, now_ms)]
     end = it.replicas.log_end_offset[row, slot]
     goal = it.leaders.log_end_offset[row]
     offline = it.roles.is_offline[row, slot]
@@ -406,12 +412,14 @@ def partition_isr_shrinks_recent(shrinks: IsrShrinks) -> OfRows:
 
 @gauge(
     "isr_shrinks_recent",
-    "Replicas that left the ISR of partitions that the broker leads, in the last 10 minutes.",
+    "Replicas that left the ISR of partitions that the broker leads, in the last 10 minutes, "
+    "without those whose own broker was gone.",
     level="broker",
 )
 def broker_isr_shrinks_recent(shrinks: IsrShrinks) -> ByBroker:
-    """The shrinks by the leader at that time."""
-    return ByBroker(shrinks.leader[shrinks.leader != NO_BROKER])
+    """The shrinks by the leader at that time; a dead follower says nothing about its leader."""
+    may_be_slow = (shrinks.leader != NO_BROKER) & (shrinks.verdict != Verdict.DEAD_FOLLOWER)
+    return ByBroker(shrinks.leader[may_be_slow])
 
 
 @api_field(

@@ -133,8 +133,9 @@ def local_log(
         span, held_bytes = np.where(is_empty, 0, span), np.where(is_empty, 0, held_bytes)
     is_known = (start != UNKNOWN) & (replicas.log_start_offset != UNKNOWN)
     is_complete = np.where(is_known, start <= replicas.log_start_offset, UNKNOWN)
-    # Only what is tiered can be missing on disk; compacted topics cannot be tiered.
-    never_remote = (configs.remote_storage == 0) | (configs.compacted == 1)
+    # Only what is tiered can be missing on disk; before KIP-1272 compacted topics are not.
+    is_compacted = (configs.compacted == 1) & (configs.tiered_compacted != 1)
+    never_remote = (configs.remote_storage == 0) | is_compacted
     return LocalLog(
         local_log_span_ms=span,
         held_bytes=held_bytes,
@@ -158,8 +159,11 @@ def _idle_ms(configs: TopicConfigs, first: FirstSeenEnds, last: LastAppends, now
 
 @rule
 def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
-    """WARM or COLD, ASSUMED if a needed number is unknown, NOT_JUDGED without a threshold."""
-    is_on = has_threshold(configs)
+    """WARM or COLD, ASSUMED if a needed number is unknown, NOT_JUDGED without a threshold.
+
+    Nor is a topic judged that is tiered and compacted (KIP-1272), or diskless (KIP-1150).
+    """
+    is_on = has_threshold(configs) & (configs.tiered_compacted != 1) & (configs.diskless != 1)
     shape = local.held_bytes.shape
     if not is_on.any():
         return ReplicaCoverage(np.full(shape, Coverage.NOT_JUDGED, np.int8))

@@ -16,16 +16,21 @@ from twin.declarations.declare import Alert, Metric, OfRows, api_field, gauge, r
 from twin.declarations.signature import NowMs, parameters
 from twin.declarations.table import UNKNOWN, Bool, Int64, SparseTable, column
 from twin.rules.partitions.leaders import Leaders, Roles
+from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.tables.state import Partitions, Replicas
 
 DANGLING_MS: Final = 600_000
 """A copy of a gigabyte takes minutes; one that takes longer is not coming."""
 
 
-class Lineage(SparseTable, kind="lineage", version=2):
+class Lineage(SparseTable, kind="lineage", version=3):
     """[N] one row a partition whose remote segments are known."""
 
     segments: Int64 = column("copies that are not deleted, finished or not")
+    undescribed_segments: Int64 = column(
+        "finished copies whose start remote log metadata do not have any more: with any, gaps and "
+        "the first and last offset in remote storage are unknown, and sizes leave them out"
+    )
     remote_bytes: Int64 = column("finished copies, those being deleted included")
     lineage_bytes: Int64 = column("finished copies that belong to the log")
     orphan_segments: Int64 = column("finished copies that do not belong to the log")
@@ -64,17 +69,19 @@ class Lineage(SparseTable, kind="lineage", version=2):
     ),
 )
 def has_gap(
-    lineage: Lineage, partitions: Partitions, leaders: Leaders, roles: Roles, replicas: Replicas
-) -> Bool:
+    lineage: Lineage, partitions: Partitions, leaders: Leaders, roles: Roles, replicas: Replicas,
+    configs: TopicConfigs,
+) -> Bool:  # fmt: skip
     """Offsets of the log below its remote end are in no copy and on no live replica.
 
     A live replica whose offsets are unknown may hold them. A replica holds one range, so one that
     holds the first gap holds every later one. Below its first copy there is no gap: Kafka lets the
-    log begin there.
+    log begin there. Compaction leaves gaps.
     """
     row, end = lineage.row, lineage.gap_end_offset
     first = np.maximum(lineage.gap_start_offset, leaders.log_start_offset[row])
     is_gap = (lineage.gap_start_offset != UNKNOWN) & (first < end)
+    is_gap &= configs.tiered_compacted[row] != 1
     live = (roles.is_assigned & ~roles.is_offline)[row]
     local, reached = replicas.local_log_start_offset[row], replicas.log_end_offset[row]
     holds = (local <= first[:, None]) & (reached >= end[:, None])
@@ -120,9 +127,10 @@ def has_dangling_upload(lineage: Lineage, partitions: Partitions, now_ms: NowMs)
         keep_firing_for="10m",
     ),
 )
-def has_orphans(lineage: Lineage, partitions: Partitions) -> Bool:
-    """Finished copies of the partition do not belong to its log."""
-    return lineage.pick(lineage.orphan_segments > 0).row_mask(len(partitions.leader))
+def has_orphans(lineage: Lineage, partitions: Partitions, configs: TopicConfigs) -> Bool:
+    """Finished copies of the partition do not belong to its log; compaction replaces copies."""
+    has_some = (lineage.orphan_segments > 0) & (configs.tiered_compacted[lineage.row] != 1)
+    return lineage.pick(has_some).row_mask(len(partitions.leader))
 
 
 # ---------------------------------------------------------------- exported
@@ -136,10 +144,11 @@ def partitions_with_known_segments(lineage: Lineage) -> int:
 
 @gauge("tier_gaps", "Partitions with offsets that are in no remote copy and on no live replica.")
 def tier_gaps(
-    lineage: Lineage, partitions: Partitions, leaders: Leaders, roles: Roles, replicas: Replicas
-) -> int:
+    lineage: Lineage, partitions: Partitions, leaders: Leaders, roles: Roles, replicas: Replicas,
+    configs: TopicConfigs,
+) -> int:  # fmt: skip
     """The partitions that have the risk of that name."""
-    return int(has_gap(lineage, partitions, leaders, roles, replicas).sum())
+    return int(has_gap(lineage, partitions, leaders, roles, replicas, configs).sum())
 
 
 def _summed(column_name: str, name: str, help_text: str) -> Metric:
@@ -183,6 +192,11 @@ METRICS: Final = (
     _summed(
         "duplicates", "tier_duplicates",
         "Remote segments whose offsets are all in another segment of their log.",
+    ),
+    _summed(
+        "undescribed_segments", "segments_not_described",
+        "Finished copies whose offsets are unknown, because remote log metadata do not have their "
+        "start any more; gaps of their partitions are not judged.",
     ),
     _summed(
         "refused_transitions", "segment_transitions_refused",

@@ -30,6 +30,7 @@ from twin.declarations.table import (
     SparseTable,
     column,
 )
+from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.lineage import Lineage
 from twin.tables.enums import SegmentState, SegmentVerdict
 from twin.tables.state import Partitions
@@ -91,6 +92,7 @@ def bounded_epochs(epochs: LeaderEpochs, most: int = MOST_OF_SHARD) -> LeaderEpo
         keep_firing_for="10m",
     ),
 )
-def has_duplicates(lineage: Lineage, partitions: Partitions) -> Bool:
-    """A segment is a duplicate; an overlap that reaches further is normal."""
-    return lineage.pick(lineage.duplicates > 0).row_mask(len(partitions.leader))
+def has_duplicates(lineage: Lineage, partitions: Partitions, configs: TopicConfigs) -> Bool:
+    """A segment is a duplicate; an overlap that reaches further is normal, as after compaction."""
+    has_some = (lineage.duplicates > 0) & (configs.tiered_compacted[lineage.row] != 1)
+    return lineage.pick(has_some).row_mask(len(partitions.leader))

@@ -143,6 +143,29 @@ def upload_lag_bytes(lag: UploadLag) -> Array:
 )
 def broker_upload_lag_bytes(lag: UploadLag, partitions: Partitions) -> ByBroker:
     """The lag by leader, without partitions of unknown lag and brokers that lead no others."""
-    is_counted = ~np.isnan(lag.upload_lag_bytes) & (partitions.leader != NO_BROKER)
-    lag_bytes = np.rint(lag.upload_lag_bytes[is_counted]).astype(np.int64)
-    return ByBroker(partitions.leader[is_counted], lag_bytes, named_only=True)
+    return _by_leader(lag.upload_lag_bytes, partitions)
+
+
+@gauge(
+    "upload_lag_open_bytes",
+    "Bytes of the broker's upload lag that may be in segments that are still written, which have "
+    "no upload yet: up to one segment for each partition.",
+    level="broker",
+)
+def broker_upload_lag_open_bytes(
+    lag: UploadLag, configs: TopicConfigs, partitions: Partitions
+) -> ByBroker:
+    """The whole lag of a partition where segment.bytes is not known."""
+    open_bytes = np.where(
+        configs.segment_bytes >= 0,
+        np.fmin(lag.upload_lag_bytes, configs.segment_bytes),
+        lag.upload_lag_bytes,
+    )
+    return _by_leader(np.where(np.isnan(lag.upload_lag_bytes), np.nan, open_bytes), partitions)
+
+
+def _by_leader(values: Float64, partitions: Partitions) -> ByBroker:
+    """The known values by leader, without brokers that have none."""
+    is_counted = ~np.isnan(values) & (partitions.leader != NO_BROKER)
+    whole = np.rint(values[is_counted]).astype(np.int64)
+    return ByBroker(partitions.leader[is_counted], whole, named_only=True)
