@@ -1,4 +1,4 @@
-"""``make soak``: play seeded faults on five brokers for minutes, and judge the twin's record.
+"""``make soak``: play seeded faults on brokers for minutes, and judge the twin's record.
 
 With --life no faults are played but what happens to any cluster in its life: topics come, go and
 change, replicas move, brokers are restarted; after each step the twin is compared with Kafka.
@@ -26,7 +26,7 @@ from streaming.runtime.errors import UserError
 from streaming.runtime.kafka import clients
 from streaming.runtime.stop import on_stop_signal
 from tests.soak import controller_log
-from tests.soak.faults import DECK
+from tests.soak.faults import SEVERAL_AWAY, deck
 from tests.soak.judge import NoteResult, Span, compare_all, judge_note, own_record
 from tests.soak.memory import MemorySampler
 from tests.soak.record import Prediction, Recorder, observed_ms
@@ -57,6 +57,8 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30, help="how long faults are played")
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     parser.add_argument("--home", type=Path, default=HOME, help="removed first, kept afterwards")
+    parser.add_argument("--brokers", type=int, choices=(3, 5), default=5,
+                        help="1 to 3 are controllers too; 5 by default")  # fmt: skip
     parser.add_argument("--life", action="store_true", help="the life of a cluster, without faults")
     chosen = parser.parse_args()
     clients.quiet()  # brokers are lost here on purpose
@@ -69,7 +71,7 @@ def main() -> int:
                 )
                 print("\n".join(lived.lines()), flush=True)
                 return 1 if lived.objections else 0
-            report = soak(chosen.home.resolve(), chosen.seed, chosen.minutes, stop)
+            report = soak(chosen.home.resolve(), chosen.seed, chosen.minutes, chosen.brokers, stop)
     except (UserError, KafkaError, OSError) as error:
         print(f"soak: {'ended by a signal' if stop.is_set() else error}", file=sys.stderr)
         return 1
@@ -81,13 +83,13 @@ def main() -> int:
     return 1 if objections else 0
 
 
-def soak(home: Path, seed: int, minutes: float, stop: threading.Event) -> Report:
+def soak(home: Path, seed: int, minutes: float, brokers: int, stop: threading.Event) -> Report:
     """Play faults for so long, and judge."""
     shutil.rmtree(home / "checkpoint", ignore_errors=True)
     shutil.rmtree(home / "logs", ignore_errors=True)
     say = _Progress()
     say(f"seed {seed}")
-    with soaking(home, seed, minutes, say, stop) as running:
+    with soaking(home, seed, minutes, brokers, say, stop) as running:
         running.await_rest()
         say("all replicas are in sync; the faults begin")
         with MemorySampler(running.pids) as memory:
@@ -101,7 +103,7 @@ def soak(home: Path, seed: int, minutes: float, stop: threading.Event) -> Report
         minutes,
         seed,
         recorded.faults,
-        own_record(recorded.predictions),
+        own_record(recorded.predictions, running.spans_of_several),
         recorded.counted,
         recorded.cold_elections,
         compare_all(
@@ -114,6 +116,7 @@ def soak(home: Path, seed: int, minutes: float, stop: threading.Event) -> Report
         sum((judge_note(note, log.changes) for note in running.notes), NoteResult()),
         memory.samples,
         restarts,
+        running.misses,
     )
 
 
@@ -142,14 +145,18 @@ def _recorded(running: Soak, minutes: float) -> Recorded:
 def _play(running: Soak, end: Deadline) -> Counter[str]:
     """All faults of the deck in random order, again and again; returns how often each came."""
     played: Counter[str] = Counter()
+    faults = deck(len(running.cluster.layout.ids))
     while True:
-        for fault in running.rng.sample(DECK, len(DECK)):
+        for fault in running.rng.sample(faults, len(faults)):
             if end.is_over:
                 return played
             running.stage.say(f"fault {played.total() + 1}: {(fault.__doc__ or '').strip()}")
+            from_ms = time.time_ns() // 1_000_000
             fault(running)
             played[fault.__name__] += 1
             running.await_rest()
+            if fault in SEVERAL_AWAY:
+                running.spans_of_several.append(Span(from_ms, time.time_ns() // 1_000_000))
             _pause(running)
 
 

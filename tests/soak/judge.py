@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -44,6 +45,7 @@ class OwnRecord:
     results: Mapping[str, int]
     causes: Mapping[tuple[str, str], int]  # cause and result
     overtaken_by: Mapping[str, int]
+    of_several: Mapping[str, int]  # the results while several brokers were away
     wrong: Sequence[Prediction]
     miscalled: Sequence[Prediction]  # right with another leader, or not right with this one
 
@@ -51,6 +53,10 @@ class OwnRecord:
     def total(self) -> int:
         """All leader changes."""
         return sum(self.results.values())
+
+    def of_one(self, result: str) -> int:
+        """Leader changes with that result while one broker at most was away."""
+        return self.results.get(result, 0) - self.of_several.get(result, 0)
 
     @property
     def objections(self) -> list[str]:
@@ -60,10 +66,11 @@ class OwnRecord:
             lines.append(f"{len(self.wrong)} predictions are wrong")
         if self.miscalled:
             lines.append(f"{len(self.miscalled)} have a result that their leaders contradict")
+        total = self.total - sum(self.of_several.values())
         for result in ("overtaken", "unforeseen"):
-            count = self.results.get(result, 0)
-            if 100 * count > MOST_PERCENT * self.total:
-                lines.append(f"{count} of {self.total} are {result}")
+            count = self.of_one(result)
+            if 100 * count > MOST_PERCENT * total:
+                lines.append(f"{count} of {total} are {result}, with one broker away at most")
         if nameless := sum(n for by, n in self.overtaken_by.items() if by in _NAMELESS):
             lines.append(f"{nameless} are overtaken by nothing that is named")
         if strange := sorted(self.results.keys() - set(RESULTS)):
@@ -71,23 +78,34 @@ class OwnRecord:
         return lines
 
 
-def own_record(predictions: Iterable[Prediction]) -> OwnRecord:
-    """Count the twin's record."""
+class Span(NamedTuple):
+    """A time from one moment, exclusive, to another."""
+
+    from_ms: int
+    to_ms: int
+
+    def has(self, at_ms: int) -> bool:
+        """The moment is in it."""
+        return self.from_ms < at_ms <= self.to_ms
+
+
+def own_record(predictions: Iterable[Prediction], of_several: Sequence[Span] = ()) -> OwnRecord:
+    """Count the twin's record.
+
+    Args:
+        predictions: the record.
+        of_several: when several brokers were away. What one loss changes is often unobserved when
+            the next one happens, so more predictions may be overtaken then.
+    """
     rows = list(predictions)
     return OwnRecord(
         Counter(p.result for p in rows),
         Counter((p.cause, p.result) for p in rows),
         Counter(p.overtaken_by for p in rows if p.result == "overtaken"),
+        Counter(p.result for p in rows if any(span.has(p.at_ms) for span in of_several)),
         [p for p in rows if p.result == "wrong"],
         [p for p in rows if (p.result == "right") != (p.predicted_leader == p.new_leader)],
     )
-
-
-class Span(NamedTuple):
-    """The time that is judged."""
-
-    from_ms: int
-    to_ms: int
 
 
 class Disagreement(NamedTuple):
@@ -139,13 +157,13 @@ def compare_leaders(
         first, last = bisect_right(moved_ms, from_ms), bisect_right(moved_ms, to_ms)
         return tuple(dict.fromkeys(leaders[first : last + 1]))
 
-    judged = [p for p in predictions if span.from_ms < p.at_ms <= span.to_ms]
+    judged = [p for p in predictions if span.has(p.at_ms)]
     pending = list(reversed(judged))
     twin = kafka(span.from_ms, span.from_ms)[0]
     disagreements: list[Disagreement] = []
     did_agree = True
     for at_ms in observed_ms:
-        if not span.from_ms < at_ms <= span.to_ms:
+        if not span.has(at_ms):
             continue
         possible = kafka(at_ms - BEHIND_MS, at_ms + AHEAD_MS)
         kind = "missing"
@@ -175,7 +193,7 @@ def _counted(
     span: Span,
 ) -> Agreement:
     """Give each record of the twin the newest change to its leader that it can be about."""
-    in_span = [n for n, move in enumerate(moves) if span.from_ms < move.at_ms <= span.to_ms]
+    in_span = [n for n, move in enumerate(moves) if span.has(move.at_ms)]
     recorded: set[int] = set()
     for record in judged:
         candidates = [
@@ -197,6 +215,13 @@ def _counted(
     return Agreement(len(in_span), len(judged), len(recorded), superseded_ms, disagreements)
 
 
+class Decides(Enum):
+    """The leader that decides whether a noted prediction came true."""
+
+    FIRST = "first"  # that Kafka elected after the note
+    LAST = "last"  # before the brokers came back: several were lost, one after the other
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """Predictions of the API for the partitions that brokers led, just before they were lost."""
@@ -205,6 +230,7 @@ class Note:
     observed_ms: Mapping[Key, int]  # of what each prediction is made
     predicted: Mapping[Key, int]  # next leader
     to_ms: int  # when the brokers were back
+    decides: Decides = Decides.FIRST
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +259,10 @@ class NoteResult:
 
 
 def judge_note(note: Note, changes: Mapping[Key, Sequence[Change]]) -> NoteResult:
-    """The first leader that Kafka elected for each noted partition after the note, if any."""
+    """The leader that Kafka elected for each noted partition after the note, if any.
+
+    Where the last one decides, only the brokers of the note were lost: nothing overtakes it.
+    """
     result = NoteResult()
     for key, predicted in note.predicted.items():
         history = [
@@ -241,12 +270,14 @@ def judge_note(note: Note, changes: Mapping[Key, Sequence[Change]]) -> NoteResul
             for change in changes.get(key, ())
             if note.observed_ms[key] < change.at_ms <= note.to_ms
         ]
-        moved = next((n for n, change in enumerate(history) if change.moves_leader), None)
-        if moved is None:
+        moves = [n for n, change in enumerate(history) if change.moves_leader]
+        if not moves:
             result += NoteResult(unmoved=1)
             continue
+        is_first = note.decides is Decides.FIRST
+        moved = moves[0 if is_first else -1]
         change = history[moved]
-        before = {f for c in history[:moved] for f in c.fields} & _ELECTORATE
+        before = {f for c in history[:moved] for f in c.fields} & _ELECTORATE if is_first else ()
         text = (
             f"{note.fault}: {key[0]}-{key[1]} went from {change.old_leader} to "
             f"{change.new_leader} at {change.at_ms}, predicted {predicted}"

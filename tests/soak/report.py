@@ -31,6 +31,7 @@ class Report:
     notes: NoteResult
     memory: Mapping[str, Sequence[int]]  # samples in bytes
     restarts: int
+    misses: Sequence[str]  # what the twin should have said and did not
 
     def objections(self) -> list[str]:
         """The objections, a line each; empty if the soak is passed."""
@@ -48,6 +49,7 @@ class Report:
             and (t := thirds(samples)) is not None
             and not t.is_flat
         ]
+        lines += [f"not said: {text}" for text in self.misses]
         if self.restarts:
             lines.append(f"programs: {self.restarts} of them ended and were started again")
         return lines
@@ -57,6 +59,7 @@ class Report:
         rows = [
             ("twin's record", self._results()),
             ("overtaken by", _counts(self.own.overtaken_by)),
+            ("several away", _counts(self.own.of_several)),
             ("Kafka's log", self._log()),
             ("noted before", self._notes()),
             ("faults", _counts(self.faults)),
@@ -118,6 +121,7 @@ class Report:
             "results": self.own.results,
             "causes": {f"{cause}/{result}": n for (cause, result), n in self.own.causes.items()},
             "overtaken_by": self.own.overtaken_by,
+            "results_while_several_away": self.own.of_several,
             "counted": self.counted,
             "cold_elections": self.cold_elections,
             "kafka": {
@@ -136,6 +140,7 @@ class Report:
             },
             "memory_mib": {p: [_mib(size) for size in sizes] for p, sizes in self.memory.items()},
             "restarts": self.restarts,
+            "not_said": list(self.misses),
             "objections": self.objections(),
         }
         return json.dumps(values)

@@ -1,4 +1,7 @@
-"""The setup of a soak: five brokers with topics of several kinds, traffic, the three programs."""
+"""The setup of a soak: brokers with topics of several kinds, traffic, the three programs.
+
+The bus is a cluster of its own, so that the twin goes on while every watched broker is away.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,17 @@ from typing import Any, Final
 
 from kafka import KafkaAdminClient
 
-from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.lab.scenarios import Stage
+from streaming.lab.scenarios import ScriptFailed, Stage
 from streaming.lab.traffic import TIERED, Traffic
 from streaming.runtime.config import Config, load
 from streaming.runtime.supervise import Child, children, supervised
-from tests.soak.judge import Note
+from tests.soak.judge import Note, Span
 
 UP_WITHIN_S: Final = 240.0
 REST_WITHIN_S: Final = 240.0
-BROKERS_ONLY: Final = (4, 5)
+RACKS: Final = 3
+"""Of five brokers 1 and 4 share a rack, and 2 and 5."""
 
 _SETTINGS: Final = {
     "leader.imbalance.check.interval.seconds": "90",  # 300: too rare for half an hour
@@ -39,11 +42,12 @@ TOPICS: Final[dict[str, dict[str, Any]]] = {
     "soak-two": {"num_partitions": 6, "replication_factor": 2, "configs": {}},
     "soak-single": {"num_partitions": 5, "replication_factor": 1, "configs": {}},
     "soak-unclean": {"num_partitions": 4, "replication_factor": 2, "configs": _UNCLEAN},
-    # Those that lose all their brokers when the two that are no voters go.
-    "soak-pair": {"assignments": {0: [4, 5], 1: [5, 4]}, "configs": {}},
-    "soak-pair-unclean": {"assignments": {0: [4, 5], 1: [5, 4]}, "configs": _UNCLEAN},
 }
 """Soak-safe and soak-tiered have a min ISR of 2, so they have eligible leader replicas too."""
+
+PAIR_TOPICS: Final[dict[str, dict[str, Any]]] = {"soak-pair": {}, "soak-pair-unclean": _UNCLEAN}
+"""Topics that lose all their brokers when the last two go, with their settings."""
+
 
 _CONFIG: Final = """\
 [cluster]
@@ -51,6 +55,7 @@ name = "soak"
 bootstrap = "{bootstrap}"
 
 [bus]
+bootstrap = "{bus}"
 shards = 4
 observations_retention_ms = {retention_ms}
 
@@ -86,6 +91,14 @@ class Soak:
     programs: list[Child]
     rng: random.Random
     notes: list[Note] = field(default_factory=list)
+    spans_of_several: list[Span] = field(default_factory=list)  # several brokers were away
+    misses: list[str] = field(default_factory=list)  # what the twin should have said
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """The last two brokers, which have all replicas of ``PAIR_TOPICS``."""
+        ids = self.cluster.layout.ids
+        return ids[-2], ids[-1]
 
     def admin(self) -> KafkaAdminClient:
         """A client of all brokers; to be used as a context manager."""
@@ -100,6 +113,20 @@ class Soak:
         answer = self.stage.api("partitions?limit=1000") or {"partitions": []}
         partitions: list[dict[str, Any]] = answer["partitions"]
         return partitions
+
+    def expect(self, condition: Callable[[], Any], within_s: float, otherwise: str) -> None:
+        """Wait for what the twin must say; that it does not is an objection, and the soak goes on.
+
+        Raises:
+            ScriptFailed: the soak was ended.
+        """
+        try:
+            self.stage.until(condition, within_s, otherwise)
+        except ScriptFailed as failure:
+            if self.stage.stop.is_set():
+                raise
+            self.stage.say(f"NO: {failure}")
+            self.misses.append(str(failure))
 
     def await_rest(self) -> list[dict[str, Any]]:
         """Wait until every replica is in sync, for Kafka and for the twin; the twin's partitions.
@@ -123,19 +150,27 @@ def _is_moving(partition: Mapping[str, Any]) -> bool:
 
 @contextmanager
 def soaking(
-    home: Path, seed: int, minutes: float, say: Callable[[str], None], stop: threading.Event
-) -> Iterator[Soak]:
-    """A soak that is ready for faults; all its processes end with the block."""
+    home: Path, seed: int, minutes: float, brokers: int, say: Callable[[str], None],
+    stop: threading.Event,
+) -> Iterator[Soak]:  # fmt: skip
+    """A soak that is ready for faults; all its processes end with the block.
+
+    Args:
+        brokers: 3 or more, of which the first three are controllers too.
+    """
     cluster = LocalCluster(
-        home / "cluster", brokers=len(BROKERS_ONLY), base_port=free_base_port(), settings=_SETTINGS
-    )
-    cluster.wipe()
-    say("starting five brokers: 1 to 3 are controllers too")
-    with cluster:
-        path = _configure(home, cluster, minutes)
+        home / "cluster", brokers=brokers - 3, base_port=free_base_port(), settings=_SETTINGS,
+        racks=RACKS,
+    )  # fmt: skip
+    bus_cluster = LocalCluster(home / "bus", nodes=1, base_port=free_base_port(), metrics=False)
+    for each in (cluster, bus_cluster):
+        each.wipe()
+    say(f"starting {brokers} brokers, of which 1 to 3 are controllers too, and one for the bus")
+    with bus_cluster, cluster:
+        path = _configure(home, cluster, bus_cluster, minutes)
         config = load(path, {})
-        _create_topics(cluster, config)
-        traffic = Traffic(cluster.bootstrap, tuple(TOPICS))
+        topics = _create_topics(cluster)
+        traffic = Traffic(cluster.bootstrap, topics)
         traffic.start()
         programs = children(["--config", str(path)], home / "logs")
         say("starting collector, Spark query and exporter")
@@ -150,13 +185,16 @@ def soaking(
             traffic.stop()
 
 
-def _configure(home: Path, cluster: LocalCluster, minutes: float) -> Path:
+def _configure(
+    home: Path, cluster: LocalCluster, bus_cluster: LocalCluster, minutes: float
+) -> Path:
     (home / "logs").mkdir(parents=True, exist_ok=True)
     path = home / "kafka-twin.toml"
     urls = cluster.layout.metrics_urls.items()
     path.write_text(
         _CONFIG.format(
             bootstrap=cluster.bootstrap,
+            bus=bus_cluster.bootstrap,
             retention_ms=int((minutes + 30) * 60_000),  # the judges read all of them at the end
             metrics_urls="\n".join(f'{broker} = "{url}"' for broker, url in urls),
             checkpoint=home / "checkpoint",
@@ -166,13 +204,12 @@ def _configure(home: Path, cluster: LocalCluster, minutes: float) -> Path:
     return path
 
 
-def _create_topics(cluster: LocalCluster, config: Config) -> None:
-    """The soak's topics, and the bus on the voters, of which one at most is away at a time."""
-    voters = list(cluster.layout.voters)
-    on_voters = {n: voters[n % 3 :] + voters[: n % 3] for n in range(config.bus_partitions)}
-    wanted = TOPICS | {
-        name: {"assignments": on_voters, "configs": configs}
-        for name, configs in bus.topic_configs(config).items()
+def _create_topics(cluster: LocalCluster) -> tuple[str, ...]:
+    first, second = cluster.layout.ids[-2:]
+    pairs: dict[str, dict[str, Any]] = {
+        name: {"assignments": {0: [first, second], 1: [second, first]}, "configs": configs}
+        for name, configs in PAIR_TOPICS.items()
     }
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
-        admin.create_topics(wanted, timeout_ms=20_000, wait_for_metadata=True)
+        admin.create_topics(TOPICS | pairs, timeout_ms=20_000, wait_for_metadata=True)
+    return (*TOPICS, *pairs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.soak.judge import (
     AHEAD_MS,
     BEHIND_MS,
     Agreement,
+    Decides,
     Note,
     NoteResult,
     Span,
@@ -190,7 +192,18 @@ def unsure(count: int, right: int, result: str, by: str = "isr") -> list[str]:
 @pytest.mark.parametrize("result", ["overtaken", "unforeseen"])
 def test_more_than_five_percent_overtaken_or_unforeseen_are_an_objection(result: str) -> None:
     assert not unsure(5, 95, result)
-    assert unsure(6, 94, result) == [f"6 of 100 are {result}"]
+    assert unsure(6, 94, result) == [f"6 of 100 are {result}, with one broker away at most"]
+
+
+def test_more_may_be_overtaken_while_several_brokers_are_away() -> None:
+    rows = [
+        *(record(n, 1, 2) for n in range(1, 100)),
+        *(record(n, 1, 2, result="overtaken", overtaken_by="broker", predicted_leader=3)
+          for n in range(101, 130)),
+    ]  # fmt: skip
+    assert own_record(rows).objections
+    assert not own_record(rows, [Span(100, 130)]).objections
+    assert own_record(rows, [Span(100, 115)]).objections
 
 
 @pytest.mark.parametrize("by", ["", "nothing"])
@@ -219,6 +232,13 @@ def test_a_noted_prediction_is_overtaken_if_the_isr_changed_before() -> None:
     assert result.overtaken == [
         "killed: t-0 went from 1 to 3 at 9000, predicted 2; isr changed before"
     ]
+
+
+def test_the_last_leader_decides_where_several_brokers_were_lost() -> None:
+    changes = moves((9_000, 2), (20_000, 3))
+    note = Note("two", {KEY: 1_000}, {KEY: 3}, 30_000, Decides.LAST)
+    assert judge_note(note, {KEY: changes}).right == 1
+    assert judge_note(replace(note, predicted={KEY: 2}), {KEY: changes}).wrong
 
 
 def test_a_change_that_no_election_depends_on_overtakes_nothing() -> None:

@@ -31,6 +31,7 @@ def report(**other: Any) -> Report:
         "notes": NoteResult(right=1),
         "memory": {"exporter": samples(100)},
         "restarts": 0,
+        "misses": [],
     }
     return Report(**(values | other))
 
@@ -48,6 +49,7 @@ def test_a_soak_in_which_everything_agrees_is_passed() -> None:
     ("other", "objection"),
     [
         ({"counted": 2}, "own record: the counters rose by 2, the API has 1"),
+        ({"misses": ["nobody says that"]}, "not said: nobody says that"),
         ({"restarts": 1}, "programs: 1 of them ended and were started again"),
         ({"notes": NoteResult()}, "noted predictions: none came true"),
         ({"own": own_record([]), "counted": 0},
