@@ -7,10 +7,12 @@ from typing import Final
 from grafana.layout import Dashboard, band, row
 from grafana.links import SERIES_RISK, dashboard_link
 from grafana.panels import (
+    BY_SEVERITY,
     CLEAR,
     NONE_OR_ORANGE,
     NONE_OR_RED,
     PLAIN,
+    SEVERITIES,
     YES_NO,
     Look,
     Mapping,
@@ -46,6 +48,13 @@ _COVERAGE: Final[dict[str, tuple[tuple[str, ...], Steps]]] = {
     "Not judged": (("assumed", "not_judged"), PLAIN),
 }
 """Whether the next leaders have enough local log to lead, for all outcomes."""
+
+_BALANCES: Final = {
+    "now": ("Now", "blue"),
+    "kafka": ("Balanced by Kafka", "green"),
+    "kip1303": ("Balanced under KIP-1303", "purple"),
+}
+"""Titles and colours of how leaders are spread over racks, by the value of the label rule."""
 
 _SEVERITY: Final[Mapping] = {"3": ("page", "red"), "2": ("warn", "orange"), "1": ("info", "blue")}
 
@@ -87,6 +96,14 @@ def _losing_a_broker() -> tuple[Json, ...]:
 def _health() -> tuple[Json, ...]:
     itself = dashboard_link("kafka-twin-itself", "Show the twin itself")
     return (
+        stat(
+            "Brokers down",
+            "Brokers that the controller has fenced, or that did not answer the newest cycle.",
+            f"count({_HERE.latest('broker_answered', 'broker')} == 0 "
+            f"or {_HERE.latest('broker_fenced', 'broker')} == 1) "
+            f"or 0 * {_HERE.latest('up')}",
+            Look(steps=NONE_OR_RED),
+        ),
         *_losing_a_broker(),
         stat(
             "Twin",
@@ -102,7 +119,6 @@ def _health() -> tuple[Json, ...]:
             _AGE,
             links=(itself,),
         ),
-        predicted_right(_HERE, links=(itself,)),
     )
 
 
@@ -136,40 +152,41 @@ def _count(title: str, name: str, text: str, steps: Steps = NONE_OR_RED) -> Json
 
 def _matrix(rule: str) -> Json:
     """A table of brokers with the partitions that each leads, by the outcome if it is lost."""
-    columns = [
-        TableColumn(
-            title,
-            _HERE.added(
-                "broker_loss_partitions",
-                "broker",
-                "rack",
-                over="coverage",
-                rule=rule,
-                outcome=outcome,
-            ),
-            Look(steps=steps),
+    # A broker that is lost already leads nothing: a row of zeros says nothing.
+    is_there = f"unless on (broker) {_HERE.latest('broker_fenced', 'broker')} == 1"
+
+    def partitions(over: str, of_rule: str = rule, **labels: str | tuple[str, ...]) -> str:
+        added = _HERE.added(
+            "broker_loss_partitions", "broker", "rack", over=over, rule=of_rule, **labels
         )
+        return f"({added} {is_there})"
+
+    columns = [
+        TableColumn(title, partitions("coverage", outcome=outcome), Look(steps=steps))
         for outcome, (title, steps) in _OUTCOMES.items()
     ]
     columns += [
         TableColumn(
             title,
-            f"sum by (broker, rack) ({partitions})",
+            f"(sum by (broker, rack) ({each}) {is_there})",
             Look(steps=steps),
         )
         for title, (coverage, steps) in _COVERAGE.items()
-        for partitions in [
+        for each in [
             _HERE.latest(
-                "broker_loss_partitions",
-                "broker",
-                "rack",
-                "outcome",
-                "coverage",
-                rule=rule,
-                coverage=coverage,
+                "broker_loss_partitions", "broker", "rack", "outcome", "coverage",
+                rule=rule, coverage=coverage,
             )
         ]
-    ]
+    ]  # fmt: skip
+    if rule == "kafka":
+        columns.append(
+            TableColumn(
+                "Cold by KIP-1303",
+                partitions("outcome", "kip1303", coverage="cold"),
+                Look(steps=above_zero("yellow")),
+            )
+        )
     return table(
         f"If a broker were lost now: {ELECTION_POLICIES[rule]}",
         "Partitions that each broker leads, by who would lead them without it. In sync and ELR "
@@ -201,13 +218,18 @@ def _at_risk() -> Json:
 
 
 def _risks() -> Json:
-    counts = _HERE.latest("partitions_at_risk", "risk", "severity")
+    # The worst severity first, and of each the risk of most partitions.
+    counts = " or ".join(
+        f"sort_desc({_HERE.latest('partitions_at_risk', 'risk', 'severity', severity=name)} > 0)"
+        for name in SEVERITIES
+    )
     return gauges(
         "Partitions by risk",
-        "A partition may have several risks.",
-        PanelQuery(f"sort_desc({counts} > 0)", "{{risk}} ({{severity}})"),
+        "A partition may have several risks. The worst severity is first.",
+        PanelQuery(counts, "{{risk}} ({{severity}})"),
         Look(steps=((None, "orange"),), lowest=0),
         links=SERIES_RISK,
+        colors=BY_SEVERITY,
         empty="No partition is at risk",
     )
 
@@ -216,8 +238,14 @@ def _risks_over_time() -> Json:
     return lines(
         "Partitions at risk over time",
         "Number of partitions with each risk that occurs.",
-        [PanelQuery(f"{_HERE.latest('partitions_at_risk', 'risk')} > 0", "{{risk}}")],
+        [
+            PanelQuery(
+                f"{_HERE.latest('partitions_at_risk', 'risk', 'severity')} > 0",
+                "{{risk}} ({{severity}})",
+            )
+        ],
         Look(lowest=0),
+        colors=BY_SEVERITY,
         empty="No partition was at risk",
     )
 
@@ -228,9 +256,7 @@ def _leaders_by_rack() -> Json:
             title, _HERE.latest("rack_leaders", "rack", rule=rule), Look(steps=((None, color),))
         )
         for rule, title, color in (
-            ("now", "Now", "blue"),
-            ("kafka", "Balanced by Kafka", "green"),
-            ("kip1303", "Balanced under KIP-1303", "purple"),
+            (rule, title, color) for rule, (title, color) in _BALANCES.items()
         )
     ]
     return bars(
@@ -245,8 +271,12 @@ def _skew() -> Json:
     return lines(
         "Skew of leaders over racks",
         "Leaders of the rack with the most over the mean of all racks: 1 is even.",
-        [PanelQuery(_HERE.latest("rack_leader_skew", "rule"), "{{rule}}")],
+        [
+            PanelQuery(_HERE.latest("rack_leader_skew", "rule", rule=rule), title)
+            for rule, (title, _) in _BALANCES.items()
+        ],
         Look(decimals=2, lowest=1),
+        colors=dict(_BALANCES.values()),
     )
 
 
@@ -296,11 +326,7 @@ def _rack_gaps() -> Json:
         "in the rack read them from another rack (KIP-392).",
         ("rack",),
         [
-            TableColumn(
-                "Partitions",
-                latest("partitions_without_in_sync_replica"),
-                Look(steps=above_zero("yellow")),
-            ),
+            TableColumn("Partitions", latest("partitions_without_in_sync_replica")),
             TableColumn("Written", latest("without_in_sync_replica_bytes_per_second"), Look("Bps")),
             TableColumn("Rate unknown", latest("without_in_sync_replica_unknown_rates")),
         ],
@@ -338,7 +364,7 @@ def _brokers() -> Json:
             ),
             TableColumn("Free on disk", expr("log_dir_usable_bytes"), Look("bytes")),
             TableColumn(
-                "Under min ISR without it",
+                "Under min ISR if lost",
                 expr("loss_under_min_isr_partitions"),
                 Look(steps=above_zero("orange")),
             ),
@@ -357,24 +383,28 @@ DASHBOARD: Final = Dashboard(
         row(
             "Now",
             band(3, _sentence()),
-            band(5, *_health(), widths=(6, 6, 4, 4, 4)),
-            band(4, *_counts()),
+            band(4, *_health(), widths=(4, 5, 6, 4, 5)),
+            band(4, *_counts(), predicted_right(_HERE), widths=(5, 5, 5, 5, 4)),
         ),
-        row(
-            "Loss of a broker",
-            band(8, _matrix("kafka"), _matrix("kip1303")),
-            band(8, _matrix("kip501"), _by_election_rule()),
-        ),
+        row("Brokers", band(8, _brokers())),
+        row("Loss of a broker", band(8, _matrix("kafka"))),
         row(
             "Partitions at risk",
             band(10, _at_risk(), _risks(), widths=(15, 9)),
             band(7, _risks_over_time()),
         ),
         row(
+            "Other election rules",
+            band(8, _matrix("kip1303"), _matrix("kip501")),
+            band(8, _by_election_rule()),
+            is_collapsed=True,
+        ),
+        row(
             "Racks",
             band(8, _leaders_by_rack(), _skew()),
             band(8, _time_to_balance(), _rack_gaps()),
+            is_collapsed=True,
         ),
-        row("Brokers", band(8, _brokers())),
     ),
+    marked=("Partitions at risk over time",),
 )

@@ -27,6 +27,9 @@ _RECORDS: Final = Look("locale", lowest=0)
 _BYTES: Final = Look("bytes", lowest=0)
 _NEVER: Final = {"Infinity": ("never", "green")}
 _UNTIL: Final = Look("s", ((None, "red"), (900, "orange"), (3_600, "transparent")), _NEVER)
+_UNTIL_REMOTE: Final = Look("s", ((None, "blue"), (900, "transparent")), _NEVER)
+"""Blue as the risk, which is for information: what is read remotely is not lost."""
+
 _NO_GROUPS: Final = "No group has committed an offset"
 _KAFKA: Final = ELECTION_POLICIES["kafka"]
 _KIP1303: Final = ELECTION_POLICIES["kip1303"]
@@ -78,10 +81,16 @@ def _groups() -> Json:
             TableColumn("Lag", expr("lag_records"), _RECORDS),
             TableColumn("Lag, time", expr("lag_seconds"), Look("s")),
             TableColumn("Remote", expr("remote_records"), _RECORDS),
-            TableColumn("Until remote", expr("until_remote_seconds"), _UNTIL),
+            TableColumn("Until remote", expr("until_remote_seconds"), _UNTIL_REMOTE),
             TableColumn("Until loss", expr("until_loss_seconds"), _UNTIL),
-            TableColumn(_KAFKA, expr("if_leader_lost_remote_bytes", rule="kafka"), _BYTES),
-            TableColumn(_KIP1303, expr("if_leader_lost_remote_bytes", rule="kip1303"), _BYTES),
+            *(
+                TableColumn(
+                    f"Remote if lost, {title}",
+                    expr("if_leader_lost_remote_bytes", rule=rule),
+                    _BYTES,
+                )
+                for rule, title in (("kafka", "Kafka"), ("kip1303", "KIP-1303"))
+            ),
         ],
         sort="Lag",
         empty=_NO_GROUPS,
@@ -118,32 +127,19 @@ def _over_time() -> tuple[Json, ...]:
     )
 
 
-def _losses() -> tuple[Json, ...]:
-    def columns(name: str, unit: str) -> list[TableColumn]:
-        def expr(rule: str) -> str:
-            return _HERE.latest(f"broker_loss_remote_read_{name}", "broker", rule=rule)
+def _losses() -> Json:
+    def expr(rule: str) -> str:
+        return _HERE.latest("broker_loss_remote_read_bytes", "broker", rule=rule)
 
-        return [
-            TableColumn(_KAFKA, expr("kafka"), Look(unit, ((None, "orange"),))),
-            TableColumn(_KIP1303, expr("kip1303"), Look(unit, BLUE)),
-        ]
-
-    return (
-        bars(
-            "If a broker were lost now: reads from remote storage",
-            "Estimated bytes that groups would read from remote storage, and do not now.",
-            "broker",
-            columns("bytes", "bytes"),
-            empty="No broker is chosen",
-        ),
-        bars(
-            "Time of these reads",
-            "Seconds that groups would take to read the bytes beside, as fast as brokers read from "
-            "remote storage now.",
-            "broker",
-            columns("seconds", "s"),
-            empty="Bytes are to be read, and no broker measures reads",
-        ),
+    return bars(
+        "If a broker were lost now: reads from remote storage",
+        "Estimated bytes that groups would read from remote storage, and do not now.",
+        "broker",
+        [
+            TableColumn(_KAFKA, expr("kafka"), Look("bytes", ((None, "orange"),))),
+            TableColumn(_KIP1303, expr("kip1303"), Look("bytes", BLUE)),
+        ],
+        empty="No broker is chosen",
     )
 
 
@@ -177,7 +173,7 @@ def _partitions() -> Json:
         [
             TableColumn("Lag", most, _RECORDS),
             TableColumn("Remote", expr("remote_records"), _RECORDS),
-            TableColumn("Until remote", expr("until_remote_seconds"), _UNTIL),
+            TableColumn("Until remote", expr("until_remote_seconds"), _UNTIL_REMOTE),
             TableColumn("Until loss", expr("until_loss_seconds"), _UNTIL),
             TableColumn(
                 "If its leader is lost",
@@ -200,6 +196,7 @@ DASHBOARD: Final = Dashboard(
     rows=(
         row("Now", band(4, *_now()), band(10, _groups())),
         row("Over time", band(8, *_over_time())),
-        row("Where", band(9, _topics(), *_losses()), band(10, _partitions())),
+        row("Where", band(9, _topics(), _losses()), band(10, _partitions())),
     ),
+    marked=("Lag",),
 )

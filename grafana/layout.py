@@ -34,6 +34,7 @@ class Row:
 
     title: str
     bands: tuple[Band, ...]
+    is_collapsed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Dashboard:
     text: str
     variables: tuple[Json, ...]
     rows: tuple[Row, ...]
+    marked: tuple[str, ...] = ()
+    """Titles of the panels with annotations; on all of them they would bury the charts."""
     marked_by: tuple[str, ...] = ()
     """Tags of its annotations, in addition to the cluster's."""
     console_view: str = ""
@@ -61,10 +64,10 @@ class Dashboard:
             "version": 1,
             "editable": True,
             "graphTooltip": 1,
-            "refresh": "10s",
+            "refresh": "30s",  # at 10 s a busy Prometheus left the lower rows empty
             "time": {"from": "now-1h", "to": "now"},
             "timezone": "",
-            "annotations": {"list": [_marks(self.marked_by)]},
+            "annotations": {"list": list(_marks(self.marked, self.marked_by))},
             "links": [_siblings(), _console(self.console_view)],
             "templating": {"list": list(self.variables)},
             "panels": list(_placed(self.rows)),
@@ -83,9 +86,9 @@ def bands(height: int, panels: Sequence[Json], *, across: int) -> tuple[Band, ..
     )
 
 
-def row(title: str, *bands: Band) -> Row:
+def row(title: str, *bands: Band, is_collapsed: bool = False) -> Row:
     """A heading and the bands below it."""
-    return Row(title, bands)
+    return Row(title, bands, is_collapsed)
 
 
 def panel_id(title: str) -> int:
@@ -93,21 +96,38 @@ def panel_id(title: str) -> int:
     return zlib.crc32(title.encode()) % 1_000_000
 
 
-def _marks(tags: Sequence[str]) -> Json:
-    """The annotations of the exporter and of ``kafka-twin grafana annotate`` for this cluster."""
-    return {
-        "name": "Events of the twin",
-        "enable": True,
-        "hide": False,
-        "iconColor": "purple",
-        "datasource": {"type": "grafana", "uid": "-- Grafana --"},
-        "target": {
-            "type": "tags",
-            "tags": [TAG, "cluster:$cluster", *tags],
-            "matchAny": False,
-            "limit": 200,
-        },
-    }
+_MARKS: Final = {
+    "Brokers fenced": ("broker_fenced", "red", True),
+    "Brokers back": ("broker_unfenced", "green", True),
+    "Leaders moved": ("leader_moved", "blue", False),
+    "ISRs shrank": ("isr_shrank", "purple", False),
+    "Risks opened": ("risk_opened", "orange", False),
+}
+"""Kinds of events that are marked: their tag, their colour, and whether they are at first."""
+
+
+def _marks(panels: Sequence[str], tags: Sequence[str]) -> Iterator[Json]:
+    """The annotations of the exporter for this cluster, and those of a person."""
+    kinds = {"Marked by hand": ("by-hand", "text", True), **_MARKS}
+    for name, (kind, color, is_on) in kinds.items() if panels else ():
+        yield {
+            "name": name,
+            "enable": is_on,
+            "hide": False,
+            "iconColor": color,
+            "datasource": {"type": "grafana", "uid": "-- Grafana --"},
+            "filter": {"exclude": False, "ids": [panel_id(title) for title in panels]},
+            "target": {
+                "type": "tags",
+                "tags": [TAG, "cluster:$cluster", kind, *(tags if kind in _OF_TOPICS else ())],
+                "matchAny": False,
+                "limit": 100,
+            },
+        }
+
+
+_OF_TOPICS: Final = frozenset(("leader_moved", "isr_shrank", "risk_opened"))
+"""Kinds of events that name a topic."""
 
 
 def _siblings() -> Json:
@@ -116,7 +136,7 @@ def _siblings() -> Json:
         "type": "dashboards",
         "title": "Kafka twin",
         "tags": [TAG],
-        "asDropdown": False,
+        "asDropdown": True,
         "includeVars": True,
         "keepTime": True,
         "targetBlank": False,
@@ -132,23 +152,30 @@ def _console(view: str) -> Json:
 def _placed(rows: Sequence[Row]) -> Iterator[Json]:
     y = 0
     for heading in rows:
+        panels = list(_panels_below(heading, y + 1))
         yield {
             "type": "row",
             "id": panel_id(f"row {heading.title}"),
             "title": heading.title,
-            "collapsed": False,
+            "collapsed": heading.is_collapsed,
             "gridPos": _grid(0, y, WIDTH, 1),
-            "panels": [],
+            "panels": panels if heading.is_collapsed else [],
         }
         y += 1
-        for line in heading.bands:
-            widths = line.widths or (WIDTH // len(line.panels),) * len(line.panels)
-            x = 0
-            for panel, width in zip(line.panels, widths, strict=True):
-                place: dict[str, Any] = {"gridPos": _grid(x, y, width, line.height)}
-                yield {"id": panel_id(panel["title"])} | panel | place
-                x += width
-            y += line.height
+        if not heading.is_collapsed:
+            yield from panels
+            y += sum(line.height for line in heading.bands)
+
+
+def _panels_below(heading: Row, y: int) -> Iterator[Json]:
+    for line in heading.bands:
+        widths = line.widths or (WIDTH // len(line.panels),) * len(line.panels)
+        x = 0
+        for panel, width in zip(line.panels, widths, strict=True):
+            place: dict[str, Any] = {"gridPos": _grid(x, y, width, line.height)}
+            yield {"id": panel_id(panel["title"])} | panel | place
+            x += width
+        y += line.height
 
 
 def _grid(x: int, y: int, width: int, height: int) -> Json:

@@ -35,6 +35,9 @@ def above_zero(color: str) -> Steps:
 Mapping = dict[str, tuple[str, str]]
 """Text and colour instead of a value."""
 
+SEVERITIES: Final = {"page": "red", "warn": "orange", "info": "blue"}
+"""Colours of risks, the worst first."""
+
 YES_NO: Final[Mapping] = {"1": ("yes", "green"), "0": ("no", "orange")}
 NOBODY: Final[Mapping] = {"-1": ("nobody", "red")}
 """-1 is the only negative value that is exported: the partition has no leader."""
@@ -68,6 +71,10 @@ class Look:
     def coloured(self) -> bool:
         """Give some values their own colours."""
         return self.steps != PLAIN or bool(self.mapping)
+
+
+BY_SEVERITY: Final = {rf"/\({name}\)$/": color for name, color in SEVERITIES.items()}
+"""Colours of series whose legend ends with a severity in brackets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +117,32 @@ def lines(
     look: Look,
     *,
     stacked: bool = False,
+    colors: dict[str, str] | None = None,
+    width: int = 1,
+    fill: int = 10,
     empty: str = "",
 ) -> Json:
-    """Values over time."""
+    """Values over time.
+
+    ``colors`` are by legend, or by a regular expression between slashes. A stack has no lines:
+    those of series that are 0 would lie on the edge of the others.
+    """
     targets = [_range(query, letter) for query, letter in zip(queries, _LETTERS, strict=False)]
     custom = {
         "drawStyle": "line",
-        "lineWidth": 1,
-        "fillOpacity": 40 if stacked else 10,
+        "lineWidth": 0 if stacked else width,
+        "fillOpacity": 70 if stacked else fill,
         "showPoints": "never",
         "spanNulls": False,
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "line+area" if len(look.steps) > 1 else "off"},
     }
     if look.lowest is not None and look.highest is None:
-        custom["axisSoftMax"] = look.lowest + 1  # else zeros get an axis to 100
+        custom["axisSoftMax"] = look.lowest + _SOFT_MAX.get(look.unit, 1)
     defaults = _field(look, empty=empty)
     defaults |= {"custom": custom, "color": _BY_SERIES}
-    return _panel("timeseries", title, text, targets, defaults) | {
+    overrides = [_colored(series, color) for series, color in (colors or {}).items()]
+    return _panel("timeseries", title, text, targets, defaults, overrides) | {
         "options": {
             "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
             "tooltip": {"mode": "multi", "sort": "desc"},
@@ -152,20 +167,31 @@ def states(title: str, text: str, queries: Sequence[PanelQuery], look: Look) -> 
 
 
 def gauges(
-    title: str, text: str, query: PanelQuery, look: Look, *, links: Links = (), empty: str = ""
+    title: str,
+    text: str,
+    query: PanelQuery,
+    look: Look,
+    *,
+    links: Links = (),
+    colors: dict[str, str] | None = None,
+    empty: str = "",
 ) -> Json:
-    """A bar for each present value."""
+    """A bar for each present value; ``colors`` as of ``lines``."""
     targets = [_instant(query.expr, query.legend)]
-    return _panel("bargauge", title, text, targets, _field(look, links, empty)) | {
+    overrides = [_colored(series, color) for series, color in (colors or {}).items()]
+    return _panel("bargauge", title, text, targets, _field(look, links, empty), overrides) | {
         "options": {
             "displayMode": "basic",
             "orientation": "horizontal",
             "showUnfilled": True,
             "valueMode": "color",
             "namePlacement": "auto",
-            "sizing": "auto",
+            # With "auto" one bar fills the panel, and its text with it.
+            "sizing": "manual",
             "minVizHeight": 16,
+            "maxVizHeight": 24,
             "minVizWidth": 8,
+            "text": {"titleSize": 13, "valueSize": 13},
             "reduceOptions": _LATEST,
         }
     }
@@ -188,6 +214,8 @@ def bars(
     """
     custom = {"fillOpacity": 80, "lineWidth": 0, "axisGridShow": True, "axisSoftMax": 1}
     looks = [_override(column.title, _column_properties(column.look)) for column in columns]
+    # Without a unit of its own the key would get that of the values: broker "2 B".
+    looks.append(_override(key.capitalize(), {"unit": "none"}))
     if unseen:
         hidden = {"viz": False, "legend": True, "tooltip": True}
         looks.append(
@@ -208,7 +236,7 @@ def bars(
             "xField": key.capitalize(),
             "orientation": along,
             "stacking": "normal" if stacked else "none",
-            "showValue": "auto",
+            "showValue": "never" if stacked else "auto",  # they lie beside the bars' own parts
             "barWidth": 0.8,
             "groupWidth": 0.8,
             "xTickLabelRotation": 0,
@@ -247,8 +275,10 @@ def table(
     ]
     defaults: Json = {"custom": {"align": "auto", "inspect": False}}
     defaults["noValue"] = empty
-    return _panel("table", title, text, _joined(columns), defaults, overrides) | {
-        "transformations": _join(keys, columns),
+    several = len(columns) > 1
+    targets = [_as_columns(columns)] if several else _joined(columns)
+    return _panel("table", title, text, targets, defaults, overrides) | {
+        "transformations": _columns_of(keys, columns) if several else _join(keys, columns),
         "options": {
             "showHeader": True,
             "cellHeight": "sm",
@@ -277,6 +307,12 @@ _BY_SERIES: Final = {"mode": "palette-classic"}
 
 With "thresholds" a state timeline merges values by range and ignores their mappings, and a bar
 chart fills every bar as its first series, which may be a hidden one (seen on Grafana 12.4).
+"""
+
+_SOFT_MAX: Final = {"s": 0.01}
+"""The top of an axis above its lowest value where all values are that, by unit; else 1.
+
+Without one zeros get an axis to 100, and with 1 a time of 24 ms is a flat line.
 """
 
 _LATEST: Final = {"calcs": ["lastNotNull"], "fields": "", "values": False}
@@ -318,6 +354,7 @@ def _instant(expr: str, legend: str = "__auto") -> Json:
 
 
 def _joined(columns: Sequence[TableColumn]) -> list[Json]:
+    """Targets of a bar chart, which are joined by ``_join``."""
     return [
         _target(column.expr, letter, range=False, instant=True, format="table")
         for column, letter in zip(columns, _LETTERS, strict=False)
@@ -341,6 +378,38 @@ def _join(keys: tuple[str, ...], columns: Sequence[TableColumn]) -> list[Json]:
         "renameByName": names,
     }
     return [{"id": "merge", "options": {}}, {"id": "organize", "options": organize}]
+
+
+_COLUMN: Final = "column"
+"""The label whose value is the title of a column."""
+
+
+def _as_columns(columns: Sequence[TableColumn]) -> Json:
+    """One query for all columns.
+
+    Grafana makes fields of the results of several queries also where all are empty, and then shows
+    their header instead of the text for an empty table (seen on Grafana 12.4).
+    """
+    expr = " or ".join(
+        f'label_replace({column.expr}, "{_COLUMN}", "{column.title}", "", "")' for column in columns
+    )
+    return _target(expr, "A", range=False, instant=True, format="time_series")
+
+
+def _columns_of(keys: tuple[str, ...], columns: Sequence[TableColumn]) -> list[Json]:
+    """Transformations of such a query's result to a table, with our column order and titles."""
+    names = {key: key.capitalize() for key in keys}
+    names |= {column.title: column.title for column in columns}
+    organize = {
+        "excludeByName": {"Time": True},
+        "indexByName": {name: place for place, name in enumerate(names)},
+        "renameByName": names,
+    }
+    return [
+        {"id": "labelsToFields", "options": {"mode": "columns", "valueLabel": _COLUMN}},
+        {"id": "merge", "options": {}},
+        {"id": "organize", "options": organize},
+    ]
 
 
 def _field(look: Look, links: Links = (), empty: str = "") -> Json:
@@ -392,6 +461,16 @@ def _cell_properties(look: Look) -> Json:
         look = replace(look, steps=CLEAR)
     cells = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
     return _field(look, empty="-") | cells
+
+
+def _colored(series: str, color: str) -> Json:
+    """A fixed colour of the series with that name, or that match an expression between slashes."""
+    kind = "byRegexp" if series.startswith("/") else "byName"
+    value = {"mode": "fixed", "fixedColor": color}
+    return {
+        "matcher": {"id": kind, "options": series},
+        "properties": [{"id": "color", "value": value}],
+    }
 
 
 def _column_properties(look: Look) -> Json:

@@ -28,12 +28,25 @@ _HERE: Final = Scope(one=("cluster", "topic", "partition"))
 
 _WARM: Final[Mapping] = {"1": ("eligible", "green"), "0": ("cold", "orange")}
 _LEADER: Final = Look("none", BLUE, NOBODY)
+
+_COLORS: Final = ("blue", "green", "orange", "purple", "yellow", "light-blue", "light-green",
+                  "light-orange", "light-purple", "light-yellow")  # fmt: skip
+_BY_ID: Final[Mapping] = {
+    str(id_): (str(id_), _COLORS[id_ % len(_COLORS)]) for id_ in range(30)
+} | NOBODY
+"""Colours of brokers. Without them every id has the same one, and a move cannot be seen."""
 _OFFSET: Final = Look("locale")
 _RECORDS: Final = Look("locale", lowest=0)
 
 
 def _latest(name: str) -> str:
     return _HERE.latest(f"partition_{name}")
+
+
+def _answering(expr: str) -> str:
+    """The values of replicas whose broker answers; what a dead one said last is not so now."""
+    answered = Scope().latest("broker_answered", "broker")
+    return f"({expr} and on (broker) {answered} == 1)"
 
 
 def _each(name: str) -> str:
@@ -61,19 +74,18 @@ def _now() -> tuple[Json, ...]:
         next_leader("kafka"),
         next_leader("kip1303"),
         stat(
-            "In sync",
-            "Replicas in the ISR.",
-            _latest("isr_size"),
-            Look(steps=((None, "red"), (1, "green"))),
+            "Out of sync",
+            "Assigned replicas that are not in the ISR.",
+            f"{_latest('replicas')} - {_latest('isr_size')}",
+            Look(steps=((None, "green"), (1, "orange"))),
         ),
         stat("Replicas", "Assigned replicas.", _latest("replicas"), Look()),
-        stat("Leader epoch", "It grows with each election.", _latest("leader_epoch"), Look("none")),
         stat(
             "Written",
-            "Records appended a second, a moving average.",
-            _latest("appended_records_per_second"),
+            "Records appended a second, a moving average; none while nobody leads.",
+            f"{_latest('appended_records_per_second')} and {_latest('leader')} >= 0",
             Look("suffix:rec/s", decimals=1),
-            empty="not known yet",
+            empty="not known",
         ),
         stat(
             "Not uploaded",
@@ -141,7 +153,7 @@ def _geometry() -> Json:
             TableColumn(
                 "Local, not uploaded",
                 f"{end} - {local_start} - {uploaded}",
-                Look("locale", ((None, "orange"),)),
+                Look("locale", ((None, "purple"),)),
             ),
         ],
         along="horizontal",
@@ -167,6 +179,8 @@ def _offsets() -> Json:
         "last one of the lineage comes from the metadata of remote segments.",
         [PanelQuery(_latest(name), legend) for name, legend in names.items()],
         _OFFSET,
+        width=2,
+        fill=0,
         empty="No offset is known",
     )
 
@@ -180,7 +194,7 @@ def _remote() -> Json:
             PanelQuery(_latest("orphan_bytes"), "orphans"),
         ],
         Look("bytes", lowest=0),
-        empty="Its segments are not known",
+        empty="It is not tiered, or its segments are not known",
     )
 
 
@@ -195,13 +209,12 @@ def _replicas() -> Json:
         ("broker", "rack"),
         [
             TableColumn("In ISR", expr("in_isr"), Look(mapping=YES_NO)),
-            TableColumn("Caught up", expr("in_sync"), Look(mapping=YES_NO)),
+            TableColumn("Caught up", _answering(expr("in_sync")), Look(mapping=YES_NO)),
             TableColumn("Local log to lead", expr("election_eligible"), Look(mapping=_WARM)),
             TableColumn("Warm in", expr("warm_in_seconds"), Look("s", mapping=NEVER)),
             TableColumn("Local log", expr("local_log_bytes"), Look("bytes")),
             TableColumn("Spans", expr("local_log_span_seconds"), Look("s")),
             TableColumn("Lag", expr("lag_records"), _RECORDS),
-            TableColumn("Log start", expr("log_start_offset"), _OFFSET),
             TableColumn("Local log start", expr("local_log_start_offset"), _OFFSET),
             TableColumn("Log end", expr("log_end_offset"), _OFFSET),
         ],
@@ -229,7 +242,8 @@ def _leaders() -> Json:
         PanelQuery(_HERE.latest("partition_next_leader", rule=rule), f"next: {title}")
         for rule, title in ELECTION_POLICIES.items()
     ]
-    return states("Leader and next leader", "Broker ids over time.", queries, _LEADER)
+    look = Look("none", mapping=_BY_ID)
+    return states("Leader and next leader", "Broker ids over time.", queries, look)
 
 
 def _coverage() -> tuple[Json, ...]:
@@ -271,9 +285,6 @@ def _replication() -> tuple[Json, ...]:
             "Kafka removes a follower from the ISR at replica.lag.time.max.ms.",
             "caught_up_age_seconds",
             Look("s", lowest=0),
-        ),
-        _by_broker(
-            "Lag", "Records that each replica is behind the leader.", "lag_records", _RECORDS
         ),
     )
 
@@ -335,6 +346,7 @@ DASHBOARD: Final = Dashboard(
         ),
         row("Who may lead", band(5, _leaders()), band(8, *_coverage())),
         row("Replication", band(8, *_replication())),
-        row("New replicas (KIP-1023)", band(5, _bootstrap(), _catching_up())),
+        row("New replicas (KIP-1023)", band(5, _bootstrap(), _catching_up()), is_collapsed=True),
     ),
+    marked=("Leader and next leader", "Offsets", "ISR"),
 )

@@ -87,18 +87,20 @@ def tap() -> tuple[Json, ...]:
         ),
         lines(
             "Not yet read by taps",
-            "Bytes of each broker's log files that no tap has read; beyond 256 MiB lines are "
-            "skipped.",
-            [PanelQuery(_HERE.latest("tap_behind_bytes", "broker"), "broker {{broker}}")],
+            "Bytes of each broker's log files that no tap has read, and bytes that were skipped; "
+            "beyond 256 MiB lines are.",
+            [
+                PanelQuery(_HERE.latest("tap_behind_bytes", "broker"), "broker {{broker}}"),
+                PanelQuery(_increase("tap_skipped_bytes_total"), "skipped"),
+            ],
             Look("bytes", lowest=0),
             empty=unserved,
         ),
         lines(
             "Lost by taps",
-            "Bytes that were skipped, lines that could not be parsed, and what was not sent, a "
-            "second.",
+            "Lines that could not be parsed, and what was not sent, a second. Bytes that were "
+            "skipped are in the panel beside it.",
             [
-                PanelQuery(per_second(_HERE, "tap_skipped_bytes_total"), "skipped bytes"),
                 PanelQuery(per_second(_HERE, "tap_refused_total", "reason"), "refused: {{reason}}"),
                 PanelQuery(per_second(_HERE, "tap_dropped_total", "what"), "dropped: {{what}}"),
             ],
@@ -116,7 +118,7 @@ def _durations(title: str, name: str, empty: str) -> Json:
         "Mean and 99th percentile.",
         [
             PanelQuery(f"{total} / {count}", "average"),
-            PanelQuery(f"histogram_quantile(0.99, {buckets})", "99 of 100"),
+            PanelQuery(f"histogram_quantile(0.99, {buckets})", "p99"),
         ],
         _SECONDS,
         empty=empty,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from grafana.variables import VARIABLES
 from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.exporter.own_metrics import OWN as EXPORTER
 from streaming.query.own_metrics import OWN as QUERY
@@ -41,7 +42,9 @@ class Scope:
         if unknown:
             raise KeyError(f"{metric} has no label {', '.join(sorted(unknown))}")
         matchers = [f'{label}="${label}"' for label in self.one if label in labels]
-        matchers += [f'{label}=~"${label}"' for label in self.many if label in labels]
+        matchers += [
+            f'{label}=~"${VARIABLES.get(label, label)}"' for label in self.many if label in labels
+        ]
         matchers += [_matcher(label, value) for label, value in label_values.items()]
         return f"{metric}{{{', '.join(matchers)}}}"
 

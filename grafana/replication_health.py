@@ -48,12 +48,12 @@ def _now() -> tuple[Json, ...]:
             NONE_OR_RED,
         ),
         count(
-            "Left an ISR",
+            "Left an ISR (10 min)",
             f"Replicas that left an ISR. {_WINDOW}",
             _HERE.total("isr_shrinks_recent"),
         ),
         count(
-            "Rejoined",
+            "Rejoined (10 min)",
             f"Replicas that left an ISR and rejoined it. {_WINDOW}",
             _HERE.latest("isr_flaps"),
         ),
@@ -84,17 +84,25 @@ def _verdicts() -> tuple[Json, ...]:
             [PanelQuery(_HERE.latest("isr_shrinks_recent", "verdict"), "{{verdict}}")],
             Look(lowest=0),
             stacked=True,
+            colors={
+                "slow_leader": "orange",
+                "frozen_leader": "dark-orange",
+                "slow_follower": "yellow",
+                "dead_follower": "red",
+                "unexplained": "purple",
+            },
         ),
         gauges(
             "ISR shrinks by leader",
-            "Replicas that left the ISR of partitions that a broker leads: several followers of "
-            "one leader point at the leader. " + _WINDOW,
+            "Replicas that left the ISR of partitions that a broker leads, but for dead ones: "
+            "several followers of one leader point at the leader. " + _WINDOW,
             PanelQuery(
-                f"sort_desc({_HERE.latest('broker_isr_shrinks_recent', 'broker')})",
+                f"sort_desc({_HERE.latest('broker_isr_shrinks_recent', 'broker')} > 0)",
                 "led by {{broker}}",
             ),
             Look(steps=((None, "green"), (1, "orange"), (10, "red")), lowest=0),
             links=SERIES_BROKER,
+            empty="No follower that is alive left an ISR",
         ),
     )
 
@@ -126,6 +134,7 @@ def _kip501() -> tuple[Json, ...]:
             [PanelQuery(_HERE.latest(name, "would_have_stayed"), "{{would_have_stayed}}")],
             Look(lowest=0),
             stacked=True,
+            colors={"yes": "green", "no": "orange", "unknown": "text"},
         ),
     )
 
@@ -174,6 +183,12 @@ def _isr() -> Json:
         "Partitions of the whole cluster.",
         [PanelQuery(_HERE.latest(name), legend) for name, legend in names.items()],
         Look(lowest=0),
+        colors={
+            "under-replicated": "yellow",
+            "at min ISR": "orange",
+            "under min ISR": "red",
+            "offline": "dark-red",
+        },
     )
 
 
@@ -194,25 +209,25 @@ def _laggards() -> tuple[Json, ...]:
     by = ("topic", "partition", "broker")
 
     def most(name: str) -> PanelQuery:
-        return PanelQuery(f"sort_desc(topk(10, {_HERE.latest(name, *by)}))", _NAME)
+        return PanelQuery(f"sort_desc(topk(8, {_HERE.latest(name, *by)} > 0))", _NAME)
 
     return (
         gauges(
             "Highest lag",
-            "The ten replicas that are most records behind their leader, of those exported.",
+            "The eight replicas that are most records behind their leader, of those exported.",
             most("replica_lag_records"),
             Look("locale", BLUE, lowest=0),
             links=SERIES_PARTITION,
-            empty="No partition is exported",
+            empty="No replica that is exported lags",
         ),
         gauges(
             "Longest not caught up",
-            "The ten replicas that were last caught up longest ago. Kafka "
+            "The eight replicas that were last caught up longest ago. Kafka "
             "removes one from the ISR at replica.lag.time.max.ms, 30 s by default.",
             most("replica_caught_up_age_seconds"),
             Look("s", ((None, "green"), (15, "orange"), (30, "red")), lowest=0),
             links=SERIES_PARTITION,
-            empty="No partition is exported",
+            empty="All that are exported are caught up",
         ),
     )
 
@@ -256,7 +271,7 @@ def _measured() -> tuple[Json, ...]:
             f"the one that a leader logs when it removes a follower from the ISR. {_WINDOW}",
             [PanelQuery(_HERE.latest("caught_up_error_seconds"), "difference")],
             Look("s", lowest=0),
-            empty="No tap has read an ISR shrink",
+            empty="No tap has read an ISR shrink in the last 10 minutes",
         ),
     )
 
@@ -276,7 +291,17 @@ DASHBOARD: Final = Dashboard(
             band(8, *_laggards()),
         ),
         row("ISR thrash", band(8, *_thrash(), widths=(10, 14)), band(8, _isr(), _records_lost())),
-        row("What brokers measure and log", band(8, *_measured()[:2]), band(8, *_measured()[2:])),
-        row("What KIP-501 would change", band(8, *_kip501(), widths=(6, 6, 12))),
+        row(
+            "What brokers measure and log",
+            band(8, *_measured()[:2]),
+            band(8, *_measured()[2:]),
+            is_collapsed=True,
+        ),
+        row(
+            "What KIP-501 would change",
+            band(8, *_kip501(), widths=(6, 6, 12)),
+            is_collapsed=True,
+        ),
     ),
+    marked=("Why replicas left an ISR", "Partitions that lack replicas"),
 )

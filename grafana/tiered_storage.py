@@ -36,7 +36,6 @@ _NO_JMX: Final = "Not measured: set collector.metrics_url"
 
 def _stored() -> tuple[Json, ...]:
     with_known_segments = _HERE.latest("partitions_with_known_segments")
-    all_of_them = _HERE.latest("partitions")
 
     def count(title: str, name: str, text: str, look: Look) -> Json:
         """A number of segments; no value while no segment is known, since 0 would mislead."""
@@ -47,11 +46,10 @@ def _stored() -> tuple[Json, ...]:
     return (
         stat(
             "Segments known",
-            "Share of partitions whose remote segments are known; the numbers beside "
-            "it are about these.",
-            f"{with_known_segments} / ({all_of_them} > 0)",
-            Look("percentunit", decimals=0),
-            empty="not known",
+            "Partitions whose remote segments are known; the numbers beside it are about these.",
+            f"{with_known_segments} > 0",
+            Look("locale"),
+            empty="none",
         ),
         stat(
             "Local log",
@@ -147,29 +145,31 @@ def _upload() -> tuple[Json, ...]:
     return (
         gauges(
             "Highest upload lag, records",
-            "The ten partitions with most records to upload, of those exported.",
+            "The eight partitions with most records to upload, of those exported.",
             PanelQuery(
-                f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_records', *by)}))", name
+                f"sort_desc(topk(8, {_HERE.latest('partition_upload_lag_records', *by)} > 0))",
+                name,
             ),
             Look("locale", BLUE, lowest=0),
             links=SERIES_PARTITION,
-            empty="No partition is exported",
+            empty="Nothing waits for its upload",
         ),
         gauges(
             "Highest upload lag, bytes",
-            "The ten partitions with most bytes to upload, estimated, of those exported.",
+            "The eight partitions with most bytes to upload, estimated, of those exported.",
             PanelQuery(
-                f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_bytes', *by)}))", name
+                f"sort_desc(topk(8, {_HERE.latest('partition_upload_lag_bytes', *by)} > 0))", name
             ),
             Look("bytes", BLUE, lowest=0),
             links=SERIES_PARTITION,
-            empty="No partition is exported",
+            empty="Nothing waits for its upload",
         ),
         lines(
             "Upload lag vs local retention",
             "Partitions whose local log grows because nothing is deleted before it is uploaded.",
-            [PanelQuery(at_risk, "partitions")],
+            [PanelQuery(f"{at_risk} > 0", "partitions")],
             Look(steps=NONE_OR_ORANGE, lowest=0),
+            empty="Uploads keep up",
         ),
     )
 
@@ -217,16 +217,18 @@ def _catching_up() -> tuple[Json, ...]:
         lines(
             "Replicas that catch up",
             "Replicas on their way into the ISR, by where they started.",
-            [PanelQuery(_HERE.latest("replicas_catching_up", "path"), "{{path}}")],
+            [PanelQuery(f"{_HERE.latest('replicas_catching_up', 'path')} > 0", "{{path}}")],
             Look(lowest=0),
             stacked=True,
+            empty="No replica is catching up",
         ),
         lines(
             "Bootstrap stuck",
             "Replicas that should catch up and do not move, by reason.",
-            [PanelQuery(_HERE.latest("replicas_stuck", "reason"), "{{reason}}")],
+            [PanelQuery(f"{_HERE.latest('replicas_stuck', 'reason')} > 0", "{{reason}}")],
             Look(lowest=0),
             stacked=True,
+            empty="No replica is stuck",
         ),
         table(
             "Slowest to catch up",
@@ -269,24 +271,6 @@ def _cold() -> tuple[Json, ...]:
             ],
             Look(lowest=0),
         ),
-        lines(
-            "Replicas with unknown values",
-            "Replicas whose numbers are unknown or implausible.",
-            [
-                line("replicas_coverage_not_judged", "no threshold is set"),
-                line("replicas_coverage_assumed", "taken as eligible"),
-                line("replicas_local_log_unknown", "size unknown"),
-                line("replicas_timestamp_suspect", "first record dated too early"),
-            ],
-            Look(lowest=0),
-        ),
-        lines(
-            "Requests that KIP-1303 would add",
-            "AlterPartition requests a second that brokers would send under KIP-1303, by what they "
-            "report.",
-            [PanelQuery(_HERE.latest("kip1303_reports_per_second", "report"), "{{report}}")],
-            Look("reqps", lowest=0),
-        ),
     )
 
 
@@ -298,25 +282,6 @@ def _consumers() -> tuple[Json, ...]:
             "what another replica has on disk (KIP-392, KIP-1023).",
             PanelQuery(_HERE.latest("broker_cold_read_partitions", "broker"), "broker {{broker}}"),
             Look(steps=((None, "green"), (1, "orange")), lowest=0),
-        ),
-        lines(
-            "Who chooses the replica",
-            "Partitions by the kind of their leader's replica.selector.class. leader: consumers "
-            "read from the leader. custom, unknown: cold reads are not judged.",
-            [
-                PanelQuery(
-                    _HERE.latest("partitions_by_replica_selector", "selector"), "{{selector}}"
-                ),
-                PanelQuery(_HERE.latest("partitions_cold_read_unknown"), "cold reads not judged"),
-            ],
-            Look(lowest=0),
-        ),
-        lines(
-            "Out of range windows",
-            "Followers that cannot serve a window of offsets, by the cases of KIP-392.",
-            [PanelQuery(_HERE.latest("replicas_out_of_range_window", "case"), "{{case}}")],
-            Look(lowest=0),
-            stacked=True,
         ),
     )
 
@@ -380,13 +345,19 @@ DASHBOARD: Final = Dashboard(
             band(9, _by_topic(), _by_partition()),
         ),
         row("Upload", band(8, *_upload()), band(8, *stable_offsets.panels(_HERE))),
+        row("Replicas that catch up", band(8, *_catching_up(), widths=(7, 7, 10))),
+        row("Cold replicas (KIP-1303)", band(8, *_cold(), *_consumers())),
         row(
-            "New replicas (KIP-1023)",
-            band(8, *_bootstrap(), widths=(4, 10, 10)),
-            band(8, *_catching_up(), widths=(7, 7, 10)),
+            "What brokers measure",
+            band(8, *_measured()[:2]),
+            band(8, *_measured()[2:]),
+            is_collapsed=True,
         ),
-        row("Cold replicas (KIP-1303)", band(8, *_cold())),
-        row("Consumers (KIP-392)", band(8, *_consumers())),
-        row("What brokers measure", band(8, *_measured()[:2]), band(8, *_measured()[2:])),
+        row(
+            "What KIP-1023 would change",
+            band(8, *_bootstrap(), widths=(4, 10, 10)),
+            is_collapsed=True,
+        ),
     ),
+    marked=("Upload lag vs local retention",),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from grafana import programs
-from grafana.layout import Dashboard, band, bands, row
+from grafana.layout import Dashboard, band, row
 from grafana.panels import (
     NONE_OR_ORANGE,
     NONE_OR_RED,
@@ -14,7 +14,6 @@ from grafana.panels import (
     TableColumn,
     lines,
     stat,
-    states,
     table,
 )
 from grafana.predictions import predicted_right
@@ -42,19 +41,6 @@ def _now() -> tuple[Json, ...]:
             "Age of the oldest among the shards' newest observations.",
             _HERE.latest("observation_age_seconds"),
             _AGE,
-        ),
-        stat("Shards", "Shards whose snapshot has been read.", _HERE.latest("shards"), Look()),
-        stat(
-            "Partitions",
-            "Partitions that the twin knows.",
-            _HERE.latest("partitions"),
-            Look("locale"),
-        ),
-        stat(
-            "Replicas",
-            "Assigned replicas that the twin knows.",
-            _HERE.latest("replicas"),
-            Look("locale"),
         ),
         stat(
             "Observations refused",
@@ -114,6 +100,7 @@ def _predictions() -> tuple[Json, ...]:
             ],
             Look("locale", lowest=0, decimals=0),
             stacked=True,
+            colors={"right": "green", "wrong": "red", "overtaken": "orange", "unforeseen": "blue"},
         ),
     )
 
@@ -125,12 +112,6 @@ def _observations() -> tuple[Json, ...]:
             "It grows up to the collector's interval and falls with each cycle.",
             [PanelQuery(_HERE.latest("observation_age_seconds"), "age")],
             _AGE,
-        ),
-        states(
-            "Twin over time",
-            "Up while every shard's snapshot is there and recent.",
-            [PanelQuery(_HERE.latest("up"), "twin")],
-            _UP,
         ),
     )
 
@@ -209,18 +190,6 @@ def _exporter() -> tuple[Json, ...]:
             [PanelQuery(_HERE.latest("exporter_series"), "exported")],
             Look("locale", lowest=0),
         ),
-        lines(
-            "Clients that read events",
-            "Clients of /api/v1/events, and gaps in what was sent to them.",
-            [
-                PanelQuery(_HERE.latest("event_streams"), "clients"),
-                PanelQuery(
-                    f"increase({_HERE.series('event_stream_gaps_total')}[$__rate_interval])",
-                    "missed events",
-                ),
-            ],
-            Look("locale", lowest=0, decimals=0),
-        ),
     )
 
 
@@ -265,13 +234,13 @@ DASHBOARD: Final = Dashboard(
     variables=(datasource(), cluster(), console()),
     console_view="twin",
     rows=(
-        row("Now", *bands(3, _now(), across=4)),
-        row("Observations", band(7, *_observations()), band(7, _collected(), _unknown())),
+        row("Now", band(3, *_now())),
+        row("Observations", band(7, *_observations(), _collected(), _unknown())),
         row("Predictions", band(6, *_predictions(), widths=(4, 4, 4, 4, 8))),
-        row("Collector", band(7, *programs.collector())),
-        row("Query", band(7, *_query()), band(7, *programs.query())),
         row("Flow", band(8, *_flow())),
-        row("Exporter", band(8, *_exporter())),
-        row("Taps", band(7, *programs.tap())),
+        row("Collector", band(7, *programs.collector()), is_collapsed=True),
+        row("Query", band(7, *_query()), band(7, *programs.query()), is_collapsed=True),
+        row("Exporter", band(8, *_exporter()), is_collapsed=True),
+        row("Taps", band(7, *programs.tap()), is_collapsed=True),
     ),
 )

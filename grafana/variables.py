@@ -20,6 +20,9 @@ _INTERNAL: Final = r"__.*|kafka-twin\\..*"
 CONSOLE: Final = "http://localhost:9410"
 """The console's address if the twin runs on the user's machine, as with docker compose."""
 
+VARIABLES: Final = {"topic": "topics"}
+"""Names of variables of several values that are not those of their labels."""
+
 ALL: Final = ".*"
 """Unlike Grafana's list of every value it also matches brokers without a rack."""
 
@@ -54,7 +57,7 @@ def console() -> Json:
         "query": CONSOLE,
         "current": address,
         "options": [address],
-        "hide": 0,
+        "hide": 2,  # set by kafka-twin grafana publish --console
     }
 
 
@@ -70,8 +73,12 @@ def broker() -> Json:
 
 
 def topics() -> Json:
-    """Topics of the cluster, all by default."""
-    return _several("topic", 'kafka_twin_topic_partitions{cluster="$cluster"}')
+    """Topics of the cluster, all by default.
+
+    Its name is not that of the Partition dashboard's variable, to which a link would hand "all".
+    """
+    several = _several("topic", 'kafka_twin_topic_partitions{cluster="$cluster"}')
+    return several | {"name": VARIABLES["topic"]}
 
 
 def groups() -> Json:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final, Protocol
 
 import structlog
@@ -28,6 +29,9 @@ GATHERED_S: Final = 1.0
 
 MOST_SINGLE: Final = 5
 """Up to this many events of one kind are annotated one by one; more become one annotation."""
+
+MOST_TOPICS: Final = 50
+"""An annotation has a tag for each topic, so that the Partition dashboard shows it."""
 
 TRIES: Final = 4
 FIRST_PAUSE_S: Final = 0.5
@@ -99,15 +103,15 @@ class Annotator:
                     self._post(event.text, self._tags(event), event.at_ms)
             else:
                 self.counts["gathered"] += len(group)
-                self._post(_together(group), self._tags(group[0], alone=False), group[0].at_ms)
+                self._post(_together(group), self._tags(*group), group[0].at_ms)
 
-    def _tags(self, event: Event, *, alone: bool = True) -> list[str]:
-        tags = [TAG, f"cluster:{self._cluster}", event.kind]
-        if event.kind.startswith("risk"):
-            tags.append(f"risk:{event.detail}")
-        if alone and event.topic:
-            tags.append(f"topic:{event.topic}")
-        return tags
+    def _tags(self, *group: Event) -> list[str]:
+        """The tags of events of one kind, with the first of their topics."""
+        tags = [TAG, f"cluster:{self._cluster}", group[0].kind]
+        if group[0].kind.startswith("risk"):
+            tags.append(f"risk:{group[0].detail}")
+        topics = dict.fromkeys(event.topic for event in group if event.topic)
+        return tags + [f"topic:{topic}" for topic in islice(topics, MOST_TOPICS)]
 
     def _post(self, text: str, tags: list[str], at_ms: int) -> None:
         pause_s = FIRST_PAUSE_S

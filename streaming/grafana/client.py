@@ -24,6 +24,9 @@ _EXISTS: Final = (409, 412)
 """Status codes for a folder that exists: 409 up to Grafana 9, 412 since."""
 
 
+_MISSING: Final = 404
+
+
 class GrafanaError(UserError, RuntimeError):
     """A request to Grafana failed: one line with the request and the reason."""
 
@@ -73,6 +76,24 @@ class GrafanaClient:
                 error.__cause__.status_code not in _EXISTS
             ):
                 raise
+
+    def dashboard(self, uid: str) -> Mapping[str, Any] | None:
+        """The dashboard with that uid; None if there is none.
+
+        Raises:
+            GrafanaError: it cannot be read.
+        """
+        try:
+            answer = self._result_of(
+                f"dashboard {uid}", lambda: self._face.dashboard.get_dashboard(uid)
+            )
+        except GrafanaError as error:
+            cause = error.__cause__
+            if isinstance(cause, GrafanaClientError) and cause.status_code == _MISSING:
+                return None
+            raise
+        found: Mapping[str, Any] | None = answer.get("dashboard")
+        return found
 
     def save_dashboard(self, dashboard: Mapping[str, Any], folder_uid: str, message: str) -> str:
         """Save a dashboard, replacing one with the same uid; returns its URL.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 FOLDER_UID: Final = "kafka-twin"
 TAG: Final = "kafka-twin"
+BY_HAND: Final = "by-hand"
+"""The tag of what a person marks."""
 
 
 def _web_address(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
@@ -38,7 +41,7 @@ def grafana() -> None:
     "--console",
     metavar="URL",
     callback=_web_address,
-    help="Address of the console, where links of panels lead. Default: this machine's.",
+    help="Address of the console, where links of panels lead. Default: that of before.",
 )
 @click.pass_context
 def publish(ctx: click.Context, console: str | None) -> None:
@@ -48,8 +51,9 @@ def publish(ctx: click.Context, console: str | None) -> None:
     client.ensure_folder(FOLDER_UID, title)
     for path in dashboards():
         dashboard = msgspec.json.decode(path.read_bytes())
-        if console:
-            set_console(dashboard, console)
+        address = console or console_of(client.dashboard(dashboard["uid"]))
+        if address:
+            set_console(dashboard, address)
         url = client.save_dashboard(dashboard, FOLDER_UID, "kafka-twin grafana publish")
         click.echo(f"{dashboard['title']}: {url}")
 
@@ -65,7 +69,7 @@ def annotate(ctx: click.Context, text: str, tags: tuple[str, ...], at_ms: int | 
     For example when a broker is restarted on purpose.
     """
     config = load(ctx.find_root().obj)
-    marks = [TAG, f"cluster:{config.cluster.name}", *tags]
+    marks = [TAG, f"cluster:{config.cluster.name}", BY_HAND, *tags]
     _client(ctx).annotate(text, marks, int(time.time() * 1_000) if at_ms is None else at_ms)
 
 
@@ -75,6 +79,12 @@ def set_console(dashboard: dict[str, Any], url: str) -> None:
         if variable["name"] == "console":
             address = {"selected": True, "text": url, "value": url}
             variable |= {"query": url, "current": address, "options": [address]}
+
+
+def console_of(dashboard: Mapping[str, Any] | None) -> str | None:
+    """The address of the console in a dashboard that was published."""
+    variables = dashboard["templating"]["list"] if dashboard else []
+    return next((v["query"] for v in variables if v["name"] == "console"), None)
 
 
 def dashboards() -> list[Path]:

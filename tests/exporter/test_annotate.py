@@ -11,7 +11,7 @@ import pytest
 from streaming.bus.view import Event, SnapshotStore
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.server import ExporterError, run
-from streaming.grafana.annotate import MOST_SINGLE, TRIES, Annotator
+from streaming.grafana.annotate import MOST_SINGLE, MOST_TOPICS, TRIES, Annotator
 from streaming.grafana.client import GrafanaClient, GrafanaError
 from streaming.runtime.config import Config, ExporterConfig, GrafanaConfig
 from tests.grafana.stub import a_grafana
@@ -83,8 +83,18 @@ def test_many_of_a_kind_at_once_are_one():
     texts = [text for text, *_ in grafana.posted]
     assert texts == ["6 times leader moved: p-0 moved; p-1 moved; p-2 moved; ...",
                      "risk_opened text"]  # fmt: skip
-    assert "topic:t" not in grafana.posted[0][1]
+    assert grafana.posted[0][1] == ["kafka-twin", "cluster:c", "leader_moved", "topic:t"]
     assert made.counts["gathered"] == 6
+
+
+def test_many_at_once_have_the_tags_of_their_topics_up_to_a_limit():
+    grafana = Kept()
+    made = annotator(grafana)
+    for n in range(MOST_TOPICS + 5):
+        made.take(event(topic=f"t{n}"))
+    made.post_waiting()
+    [(_, tags, _)] = grafana.posted
+    assert tags[3:] == [f"topic:t{n}" for n in range(MOST_TOPICS)]
 
 
 def test_a_grafana_that_is_away_is_tried_again_with_growing_pauses_and_then_given_up():

@@ -18,4 +18,7 @@ each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda d: 
 
 
 def panels(dashboard: Dashboard) -> list[Json]:
-    return [panel for panel in dashboard.json()["panels"] if panel["type"] != "row"]
+    """All panels, also those of rows that are collapsed."""
+    top = dashboard.json()["panels"]
+    return [each for panel in top for each in (panel, *panel.get("panels", ()))
+            if each["type"] != "row"]  # fmt: skip

@@ -38,6 +38,11 @@ class Stub:
         if auth not in ("Bearer secret", "Basic YWRtaW46cHc="):
             return 401, b'{"message":"Invalid API key"}'
         match path.removeprefix("/under/a/path/api"):
+            case asked if asked.startswith("/dashboards/uid/"):
+                saved = self.dashboards.get(asked.rpartition("/")[2])
+                if saved is None:
+                    return 404, b'{"message":"Dashboard not found"}'
+                return 200, json.dumps({"dashboard": saved["dashboard"], "meta": {}}).encode()
             case "/folders":
                 if body["uid"] in self.folders:
                     text = b'{"message":"the folder has been changed by someone else"}'
@@ -64,6 +69,9 @@ def a_grafana() -> Iterator[Stub]:
     stub = Stub()
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.do_POST()
+
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             body = json.loads(self.rfile.read(length) or b"null")

@@ -18,6 +18,7 @@ import pytest
 from grafana.__main__ import DASHBOARDS
 from streaming.lab.processes import free_base_port
 from tests.exporter.test_exporter import a_full_store, exposition
+from tests.grafana.pages import panels
 from tests.waiting import until
 from tests.web import get
 
@@ -104,8 +105,8 @@ def filled(expr: str, one_partition: bool) -> str:
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda d: d.uid)
 def test_no_panel_is_empty_unless_it_says_why(dashboard, ask):
     one_partition = dashboard.uid == "kafka-twin-partition"
-    for panel in dashboard.json()["panels"]:
-        for target in panel.get("targets", ()):
+    for panel in panels(dashboard):
+        for target in panel["targets"]:
             answer = ask(filled(target["expr"], one_partition))
             says_why = panel["fieldConfig"]["defaults"].get("noValue")
             assert answer or says_why, f"{panel['title']}: {target['expr']}"
@@ -114,7 +115,7 @@ def test_no_panel_is_empty_unless_it_says_why(dashboard, ask):
 def test_offsets_of_a_replica_are_split_by_where_they_are(ask):
     """Log start 0, local start 20, pending upload 26, log end 100."""
     [page] = [d for d in DASHBOARDS if d.uid == "kafka-twin-partition"]
-    [panel] = [p for p in page.json()["panels"] if p["title"] == "Where the log is"]
+    [panel] = [p for p in panels(page) if p["title"] == "Where the log is"]
     answers = [ask(filled(target["expr"], True)) for target in panel["targets"]]
     of_leader = [next(a for a in answer if a["metric"]["broker"] == "1") for answer in answers]
     before, remote, both, local = (float(answer["value"][1]) for answer in of_leader)

@@ -56,6 +56,14 @@ def test_published_dashboards_lead_to_the_console_that_is_named(stub: Stub):
     assert "neither http:// nor https://" in wrong.output
 
 
+def test_publish_without_an_address_keeps_that_of_before(stub: Stub):
+    assert run(stub, "publish", "--console", "https://twin.example.org").exit_code == 0
+    assert run(stub, "publish").exit_code == 0
+    for body in stub.dashboards.values():
+        [console] = [v for v in body["dashboard"]["templating"]["list"] if v["name"] == "console"]
+        assert console["query"] == console["current"]["value"] == "https://twin.example.org"
+
+
 @pytest.mark.parametrize("code", [409, 412])
 def test_publish_again_is_fine(stub: Stub, code: int):
     stub.existing_folder_code = code
@@ -89,7 +97,8 @@ def test_annotate_marks_a_time_with_tags(stub: Stub):
     assert done.exit_code == 0, done.output
     assert stub.annotations == [
         {"dashboardId": None, "panelId": None, "time": 1234, "timeEnd": None,
-         "tags": ["kafka-twin", "cluster:prod", "planned"], "text": "restart of broker 3"}
+         "tags": ["kafka-twin", "cluster:prod", "by-hand", "planned"],
+         "text": "restart of broker 3"}
     ]  # fmt: skip
 
 

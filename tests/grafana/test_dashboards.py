@@ -15,6 +15,8 @@ import yaml
 from grafana.__main__ import DASHBOARDS, FOLDER, text
 from grafana.layout import TAG, WIDTH, Dashboard
 from grafana.queries import ELECTION_POLICIES, LABELS, Scope
+from streaming.grafana.annotate import KINDS
+from streaming.grafana.commands import BY_HAND
 from tests.grafana.pages import ROOT, Json, each_dashboard, panels
 from twin.builtin import CATALOG
 from twin.engine.state import ShardState
@@ -262,7 +264,8 @@ def test_an_axis_with_a_lowest_value_does_not_go_to_100_where_all_values_are_tha
         assert panel["type"] != "barchart" or defaults["min"] == 0, panel["title"]
         is_chart = panel["type"] in ("timeseries", "barchart")
         if is_chart and "min" in defaults and "max" not in defaults:
-            assert defaults["custom"]["axisSoftMax"] == defaults["min"] + 1, panel["title"]
+            above = 0.01 if panel["type"] == "timeseries" and defaults["unit"] == "s" else 1
+            assert defaults["custom"]["axisSoftMax"] == defaults["min"] + above, panel["title"]
 
 
 @each_dashboard
@@ -333,10 +336,60 @@ def test_every_column_that_is_renamed_or_coloured_is_a_column_of_the_table(dashb
                 assert matched <= names, panel["title"]
 
 
-@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda d: d.uid)
-def test_what_the_exporter_marks_is_shown(dashboard):
+@each_dashboard
+def test_what_the_exporter_marks_is_shown_on_the_panels_that_it_concerns(dashboard):
     """By the tags that streaming.grafana.annotate gives."""
-    [marks] = dashboard.json()["annotations"]["list"]
-    tags = marks["target"]["tags"]
-    assert tags[:2] == ["kafka-twin", "cluster:$cluster"]
-    assert tags[2:] == (["topic:$topic"] if dashboard.uid == "kafka-twin-partition" else [])
+    ids = {panel["id"] for panel in panels(dashboard)}
+    marks = dashboard.json()["annotations"]["list"]
+    assert bool(marks) == (dashboard.uid != "kafka-twin-itself")
+    for each in marks:
+        twin, cluster, kind, *topics = each["target"]["tags"]
+        assert (twin, cluster) == ("kafka-twin", "cluster:$cluster")
+        assert kind in KINDS | {BY_HAND}
+        assert topics in ([], ["topic:$topic"])
+        assert topics == [] or dashboard.uid == "kafka-twin-partition"
+        assert 0 < len(each["filter"]["ids"]) <= 3
+        assert set(each["filter"]["ids"]) <= ids
+    shown = [each["target"]["tags"][2] for each in marks if each["enable"]]
+    assert shown in ([], [BY_HAND, "broker_fenced", "broker_unfenced"])
+    assert len({each["iconColor"] for each in marks}) == len(marks)
+
+
+@each_dashboard
+def test_a_table_says_why_it_is_empty(dashboard):
+    """Grafana shows a header alone if a table has several queries."""
+    for panel in panels(dashboard):
+        if panel["type"] == "table":
+            assert len(panel["targets"]) == 1, panel["title"]
+            assert panel["fieldConfig"]["defaults"]["noValue"], panel["title"]
+
+
+def test_no_link_hands_all_topics_to_the_dashboard_of_one_partition():
+    one, others = {}, {}
+    for dashboard in DASHBOARDS:
+        for variable in dashboard.variables:
+            there = one if dashboard.uid == "kafka-twin-partition" else others
+            there[variable["name"]] = variable.get("multi", False)
+    assert not any(one.values())
+    assert not {name for name, is_multi in others.items() if is_multi} & one.keys()
+
+
+def test_a_stack_has_no_lines_and_its_colours_have_meanings():
+    for dashboard in DASHBOARDS:
+        for panel in panels(dashboard):
+            custom = panel["fieldConfig"]["defaults"].get("custom", {})
+            if custom.get("stacking", {}).get("mode") == "normal":
+                assert custom["lineWidth"] == 0, panel["title"]
+
+
+def test_what_is_read_first_fits_a_few_screens():
+    """145 panels, none of them collapsed, were not read."""
+    visible = [panel for d in DASHBOARDS for panel in d.json()["panels"] if panel["type"] != "row"]
+    assert len(visible) <= 100
+
+
+def test_the_first_screen_says_which_broker_is_down():
+    [cluster] = [d for d in DASHBOARDS if d.uid == "kafka-twin-cluster"]
+    by_title = {panel["title"]: panel["gridPos"] for panel in panels(cluster)}
+    assert by_title["Brokers down"]["y"] + by_title["Brokers down"]["h"] <= 8
+    assert by_title["Brokers"]["y"] <= 13
