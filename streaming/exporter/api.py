@@ -10,8 +10,11 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from streaming.exporter.agents.door import PATH, Door
+from streaming.exporter.agents.tools import tools_of
 from streaming.exporter.answers import error_answer
 from streaming.exporter.console_files import console_route
 from streaming.exporter.endpoint import Endpoint, routes
@@ -20,13 +23,20 @@ from streaming.exporter.routes import cluster as cluster_routes
 from streaming.exporter.routes import description, events, matrix, plans, questions, site
 from streaming.exporter.routes import groups as group_routes
 from streaming.exporter.source import ViewSource
+from streaming.runtime.config import ExporterConfig
 
 
-def application(source: ViewSource) -> ASGIApp:
-    """The application that serves the newest exposition of a source."""
+def application(source: ViewSource, config: ExporterConfig = ExporterConfig()) -> ASGIApp:
+    """The application that serves the newest exposition of a source.
+
+    /mcp is served once the server has begun the application's life.
+    """
+    declared = endpoints(source)
+    door = Door(tools_of(declared), config, source.calls)
     app = Starlette(
-        routes=[*routes(endpoints(source)), console_route()],
+        routes=[*routes(declared), console_route(), Route(PATH, door)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
+        lifespan=door.open,
     )
     return SecurityHeaders(app)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
@@ -41,7 +41,8 @@ class Endpoint:
 
     ``parameters`` is None where any are accepted and ignored. Of the parameters in ``needs_one_of``
     at least one must be given. ``refusals`` are the possible statuses, apart from 200 and from 400
-    for wrong parameters.
+    for wrong parameters. ``tool`` is the name of the tool that it is for agents, empty if none;
+    ``text`` makes the sentences that an agent reads beside the data, which else are the text.
     """
 
     path: str  # as Starlette writes it
@@ -55,6 +56,9 @@ class Endpoint:
     refusals: Mapping[int, str] = field(default_factory=dict)
     refusal_media_type: str = JSON
     runs: Runs = Runs.IN_THREAD
+    tool: str = ""
+    help: str = ""  # more about a tool than the summary says
+    text: Callable[[Any], Sequence[str]] | None = None
 
     def read(self, request: Request) -> dict[str, Any]:
         """The values of a request's parameters.

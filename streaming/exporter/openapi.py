@@ -53,12 +53,12 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     needed = ", ".join(endpoint.needs_one_of)
     return {
         "operationId": _operation_id(endpoint),
-        "summary": _without_links(endpoint.summary),
+        "summary": without_links(endpoint.summary),
         **({"description": f"At least one is needed of: {needed}."} if needed else {}),
         **({NEEDS_ONE_OF: list(endpoint.needs_one_of)} if needed else {}),
         "parameters": [_parameter(name, each) for name, each in parameters.items()],
         "responses": {
-            "200": {"description": _without_links(endpoint.summary), "content": answer},
+            "200": {"description": without_links(endpoint.summary), "content": answer},
             **{
                 str(status): {"description": why, "content": refusal}
                 for status, why in sorted(refusals.items())
@@ -80,11 +80,12 @@ def _parameter(name: str, parameter: InputParameter) -> Mapping[str, Any]:
     return {
         "name": name,
         "in": parameter.place,
-        "description": _without_links(parameter.in_url),
+        "description": without_links(parameter.in_url),
         "required": parameter.required,
         "schema": schema,
     }
 
 
-def _without_links(text: str) -> str:
+def without_links(text: str) -> str:
+    """A text of the documentation without the addresses of its links."""
     return _LINK.sub(r"\1", text)

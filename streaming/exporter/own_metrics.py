@@ -61,8 +61,14 @@ EVENT_GAPS: Final = _counter(
     "event_stream_gaps",
     "Gaps that were sent to clients of /api/v1/events, which were too slow or away for too long.",
 )
+MCP_CALLS: Final = _counter(
+    "mcp_calls",
+    "Calls of agents at /mcp by tool and outcome: answered, refused (the API's reason), failed.",
+    "tool",
+    "outcome",
+)
 
-AT_SCRAPE: Final = (UP, BUS_UP, OBSERVATION_AGE, LOSS, EVENT_STREAMS, EVENT_GAPS)
+AT_SCRAPE: Final = (UP, BUS_UP, OBSERVATION_AGE, LOSS, EVENT_STREAMS, EVENT_GAPS, MCP_CALLS)
 """Metrics that depend on the clock and on clients, and are rendered for each scrape."""
 
 OWN: Final = (
@@ -84,4 +90,5 @@ OWN: Final = (
     SERIES_DROPPED,
     EVENT_STREAMS,
     EVENT_GAPS,
+    MCP_CALLS,
 )

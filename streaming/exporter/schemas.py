@@ -12,7 +12,7 @@ from typing import Any, Final, get_args, get_type_hints
 import msgspec
 
 from streaming.exporter.views import api as api_views
-from streaming.exporter.views import group_page
+from streaming.exporter.views import group_page, why
 from streaming.exporter.views import groups as groups_views
 from streaming.exporter.views import matrix as matrix_views
 from streaming.exporter.views import segments as segment_views
@@ -36,6 +36,7 @@ TYPED: Final = (
     roll.RollPlan,
     segment_views.EpochList,
     segment_views.SegmentList,
+    why.Explained,
 )
 """Types whose objects are served unchanged, or with more fields."""
 
@@ -108,7 +109,7 @@ def components(catalog: Catalog) -> dict[str, Any]:
     answers = [each.form for each in QUESTIONS.values()]
     _, typed = msgspec.json.schema_components([*TYPED, *answers], ref_template=_REF)
     facts = typed.pop("ClusterFacts")
-    typed["Lost"]["properties"]["partitions"] = listed(ref("Loss"))
+    typed["LossEffect"]["properties"]["partitions"] = listed(ref("Loss"))
     for answer in answers:
         typed[answer.__name__]["properties"] |= _ABOUT_ANSWER
         typed[answer.__name__]["required"] += _ABOUT_ANSWER

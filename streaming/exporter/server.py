@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 from streaming import bus
 from streaming.bus.freshness import BusState
 from streaming.bus.view import SnapshotStore
+from streaming.exporter.agents.door import why_closed
 from streaming.exporter.api import application
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition, Renderer
@@ -187,7 +188,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]
                 app,
                 log_config=None,
                 access_log=False,
-                lifespan="off",
+                lifespan="on",
                 timeout_graceful_shutdown=2 * SEND_ON_FOR_S,
             )
         )
@@ -225,13 +226,15 @@ def run(config: Config) -> None:
     """
     bus.settings(config)
     annotator = _annotator(config)
+    if config.exporter.mcp is True and (closed := why_closed(config.exporter)):
+        log.warning(closed)
     listening = listen(config.exporter.host, config.exporter.port)
     events = EventLog()
     source = ViewSource(
         catalog_of(config), config.cluster.name, lambda: reader.exposition, events=events,
         own_topics=bus.own_topics(config),
     )  # fmt: skip
-    server = Server(application(source), events)
+    server = Server(application(source, config.exporter), events)
     reader = SnapshotReader(config, server.end, annotator, events)
     reader.start()
     host, port = listening.getsockname()[:2]

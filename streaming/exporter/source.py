@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from streaming.bus.view import ClusterView
+from streaming.exporter.agents.counts import CallCounts
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.events.stream import StreamCounts
 from streaming.exporter.metrics.exposition import Exposition
@@ -28,6 +29,7 @@ class ViewSource:
     now_ms: Callable[[], int] = wall_clock_ms
     events: EventLog = field(default_factory=EventLog)
     streams: StreamCounts = field(default_factory=StreamCounts)
+    calls: CallCounts = field(default_factory=CallCounts)
     own_topics: Collection[str] = ()  # topics of the bus, if it is on the watched cluster
 
     @property

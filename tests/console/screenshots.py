@@ -22,6 +22,7 @@ VIEWS: Final = {
     "partition": "#/partitions/ledger/0",
     "consumers": "#/consumers",
     "group": "#/consumers/replay",
+    "losses": "#/losses",
     "plans": "#/plans?demote=2",
     "timeline": "#/timeline",
     "twin": "#/twin",

@@ -11,11 +11,14 @@ import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 from streaming.exporter.console_bundle import BundleError, bundled
 from streaming.exporter.console_files import FOLDER, console_files, modules, styles
+from streaming.exporter.views.api import partition_objects
+from tests.console.cluster import small
 from tests.exporter.test_exporter import a_busy_store, a_client
 
 FILES = console_files()
@@ -148,3 +151,86 @@ def test_the_pages_only_script_is_a_file():
     assert re.findall(r"<script([^>]*)>(.*?)</script>", page) == [
         (' type="module" src="console/console.js"', "")
     ]
+
+
+IN_JSON_ALONE = {
+    "a number behind one that is shown": {
+        "bytes_estimate",
+        "caught_up_uncertainty_seconds",
+        "controller_min_isr",
+        "high_watermark_source",
+        "is_complete",
+        "last_stable_offset",
+        "lineage_bytes",
+        "local_start_timestamp_ms",
+        "orphan_since_ms",
+        "dangling_since_ms",
+        "orphaned_segments",
+        "overlaps",
+        "pending_upload_leader_epoch",
+        "read_at_ms",
+        "refused_transitions",
+        "remote_log_start_offset",
+        "highest_remote_offset",
+        "seconds_at_50_mib_per_s",
+        "seconds_to_lead",
+        "topic_id",
+        "upload_lag_bytes",
+        "last_tiered_fetch",
+        "remote_records",
+        "remote_bytes",
+        "leader_epochs",
+        "assigned",
+    },
+    "said as a risk, whose sentence is shown": {
+        "end_below_stable",
+        "isr_shrink_near",
+        "reads_cold",
+        "remote_end_below_start",
+        "stable_below_local_start",
+        "stable_below_remote_end",
+    },
+    "what a tap has read, for who looks into KIP-501 or KIP-1023": {
+        "in_sync_kip501",
+        "last_fetch_at_ms",
+        "last_fetch_leader_end_offset",
+        "pending_upload_lookup",
+    },
+    "of KIP-1303 and KIP-392, for who compares their rules": {
+        "balancer_noop",
+        "cold_leader_kept",
+        "eligible_kip1303",
+        "oldest_on_disk_tier_aware",
+        "out_of_range",
+        "replica_selector",
+        "too_large",
+        "too_small",
+        "unavailable",
+        "uncommitted",
+    },
+    "of a replica, said by its square": {"error_code", "last_known_elr", "removing"},
+}
+
+
+def fields_of(value: object) -> set[str]:
+    if isinstance(value, list):
+        return set().union(*map(fields_of, value))
+    if not isinstance(value, dict):
+        return set()
+    by_rack = value.keys() <= {"", "az-a", "az-b", "az-c"}
+    return (set() if by_rack else set(value)) | fields_of(list(value.values()))
+
+
+def test_each_field_of_a_partition_is_shown_or_has_a_reason_not_to_be():
+    state = small()
+    objects = partition_objects(state, np.arange(state.partitions), state.observed_at_ms)
+    source = "\n".join(text for name, text in OWN.items() if name.endswith(".js"))
+    hidden = {name for name in fields_of(objects) if not re.search(rf"\b{name}\b", source)}
+    reasons = set().union(*IN_JSON_ALONE.values())
+    assert hidden <= reasons, hidden - reasons
+    assert reasons & set(re.findall(r"\w+", source)) <= {
+        "bytes_estimate",
+        "remote_bytes",
+        "remote_records",
+        "unavailable",
+    }, "shown now: not in JSON alone"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
@@ -58,9 +59,35 @@ def test_a_partitions_page_shows_its_log_its_next_leaders_and_why(open_view: Ope
     expect(following).to_contain_text("3, in sync, cold")
     expect(following).to_contain_text("1, in sync, warm")
     expect(following).to_contain_text("3 is cold")
+    expect(following).not_to_contain_text("No warm replica could lead")
     expect(page.locator(".risks")).to_contain_text("docs/runbook.md#next_leader_cold")
     expect(page.locator("main")).to_contain_text("4 segments")
     expect(page.locator("main")).to_contain_text("3 epochs")
+
+
+def test_a_partitions_page_says_what_was_found_in_sentences(open_view: Open, shown: Shown):
+    page = open_view("#/partitions/ledger/0")
+    found = page.locator("dl.findings")
+    expect(found).to_contain_text("Broker 3 reads offsets 700 to before 2,960 from remote storage")
+    expect(found).to_contain_text("With KIP-1023 it starts at 2,976 (from pending upload)")
+    page = open_view("#/partitions/moving/0")
+    found = page.locator("dl.findings")
+    expect(found).to_contain_text("Broker 3, since")
+    expect(found).to_contain_text("Broker 3 lacks 3,000 records")
+    expect(found).to_contain_text("cannot serve offsets 1 to before 3,001 (KIP-392, unavailable)")
+    expect(found).to_contain_text("No replica in az-c is in sync")
+
+
+def test_a_partitions_page_says_why_a_replica_left_the_isr(open_view: Open, shown: Shown):
+    part = Partition(leader=1)
+    before = a_state(part, at_ms=now_ms() - 5_000, brokers=BROKERS, has_racks=False)
+    shown.show(before)
+    expect(open_view("#/partitions/t/0").locator("main")).to_contain_text("Nothing unusual.")
+    later = replace(part, isr=(1, 3))
+    shown.show(a_state(later, at_ms=now_ms(), brokers=BROKERS, has_racks=False, since=before))
+    found = open_view("#/partitions/t/0").locator("dl.findings")
+    expect(found).to_contain_text("broker 2, led by 1: ")
+    expect(found).to_contain_text("It has not come back yet.")
 
 
 @pytest.mark.parametrize("view", [*VIEWS.values(), "#/?lose=2&rule=kip1303&open=ledger"])

@@ -22,6 +22,17 @@ def line(page: Page, broker: int) -> Locator:
     return page.locator("table.roll tr", has=page.get_by_role("link", name=str(broker), exact=True))
 
 
+def test_the_worst_losses_of_two_are_listed_and_lead_to_the_matrix(open_view: Open):
+    page = open_view("#/losses")
+    expect(page.locator("main")).to_contain_text("of 15 pairs of brokers take partitions offline")
+    worst = page.locator("section:has(#pairs) tbody tr").first
+    expect(worst.locator("td").first).not_to_have_text("0")
+    expect(page.locator("section:has(#pairs) tbody tr")).to_have_count(15)
+    expect(page.locator("section:has(#racks) tbody tr")).to_have_count(3)
+    worst.get_by_role("link").click()
+    expect(page).to_have_url(re.compile(r"#/\?lose=\d&lose=\d$"))
+
+
 def test_each_broker_is_safe_or_not_to_restart_and_why(open_view: Open, shown: Shown):
     shown.show(small(in_sync=True))
     page = open_view("#/plans")

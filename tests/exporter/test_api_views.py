@@ -73,7 +73,7 @@ def test_each_rack_shows_where_its_consumers_are_sent():
 def test_in_sync_three_ways_side_by_side():
     """The leader took 59 s over a fetch of all there was; Kafka counts from before it."""
     state = a_state(Partition(logs={1: Log(end=200)}))
-    assert shown(state)["handover_kip501"] == {"leader": None, "is_cold": None}
+    assert shown(state)["handover_kip501"] == {"leader": None, "is_cold": None, "is_slow": None}
     slow = [Fetch(NOW_MS - 61_000), Fetch(NOW_MS - 60_000, leader_end=150, took_ms=59_000)]
     partition = shown(step(state, [fetches_frame(slow)], NOW_MS)[0])
     ways = [(r["broker"], r["in_sync"], r["in_sync_kip501"]) for r in partition["replicas"]]

@@ -119,6 +119,7 @@ def a_busy_store() -> SnapshotStore:
 
 def a_full_store() -> SnapshotStore:
     """A shard that has a bit of everything, after two cycles."""
+    measured = dict.fromkeys(BROKER_METRICS, 0.5) | {"remote_copy_lag_bytes": 1e12}
     tiered = {"remote_storage": 1, "retention_ms": 86_400_000, "retention_bytes": -1}
     config = {"eligible_local_log_bytes": MIB, "eligible_local_log_ms": 86_400_000,
               "min_insync_replicas": 2, "elr_enabled": 1,
@@ -153,7 +154,7 @@ def a_full_store() -> SnapshotStore:
     left = Moved(NOW_MS, broker=2, leader=4, caught_up_ms=NOW_MS - 3_000, part=Partition("cold"))
     fetched = Fetch(NOW_MS - 3_100, broker=2, leader=4, part=Partition("cold"))
     events = [fetches_frame([fetched]), isr_changes_frame([left]),
-              broker_metrics_frame({1: dict.fromkeys(BROKER_METRICS, 0.5)})]  # fmt: skip
+              broker_metrics_frame({1: measured})]  # fmt: skip
     state, _ = step(state, events, NOW_MS)
     store = with_events(count_skipped(state, ["from_elsewhere"]))
     own, _ = step_cluster(empty_cluster(CATALOG, "c", 1), reports(state))
@@ -210,6 +211,28 @@ def test_the_twins_upload_lag_stands_beside_the_brokers():
     text = exposition(a_store(step(a_state(Partition(log=log)), [measured], NOW_MS)[0]))
     assert value(text, "broker_upload_lag_bytes", broker=1, rack="az-a") == 500
     assert value(text, "broker_metric_difference", broker=1, metric="upload_lag_bytes") == 100
+
+
+@pytest.mark.parametrize(
+    ("gauge", "error"),
+    [(0, "too_low"), (545, "too_low"), (546, None), (1_100, None), (1_101, "too_high")],
+)
+def test_a_brokers_metric_that_its_offsets_contradict_is_not_believed(gauge, error):
+    """1 000 bytes are not uploaded, of which the open segment has 400 at most."""
+    log = Log(end=200, size_bytes=2_000, last_tiered=99, pending_upload=100)
+    state = a_state(Partition(log=log), topics={"t": {"segment_bytes": 400}})
+    measured = broker_metrics_frame({1: {"remote_copy_lag_bytes": float(gauge)}})
+    text = exposition(a_store(step(state, [measured], NOW_MS)[0]))
+    assert value(text, "broker_upload_lag_open_bytes", broker=1, rack="az-a") == 400
+    assert value(text, "broker_metric_difference", broker=1, metric="upload_lag_bytes") == (
+        1_000 - gauge
+    )
+    found = {
+        dict(labels)["error"]
+        for name, labels in samples(text)
+        if name == "kafka_twin_broker_metric_contradicted"
+    }
+    assert found == ({error} if error else set())
 
 
 def test_every_series_has_exactly_the_labels_of_the_catalog():

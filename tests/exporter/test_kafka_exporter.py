@@ -155,6 +155,33 @@ def test_what_is_unknown_has_no_series() -> None:
     assert values_of(series, "kafka_consumergroup_current_offset", "partition")["2",] == 3
 
 
+def test_the_lag_of_a_group_that_is_ahead_of_the_log_is_negative() -> None:
+    """A lag of -1 is known as well; the offsets were read before the log ended there."""
+    groups = [Group("g", [(FIRST, 100), (QUIET, 1)]), Group("h", [(FIRST, 99)])]
+    state = a_cluster(*groups)
+    cut = Partition("orders", 0, (1, 2, 3), log=Log(end=60, start=5))
+    parts = (cut, *PARTS[1:])
+    for n in (1, 2):
+        at_ms = NOW_MS + n * 5_000
+        read = [Group(g.name, g.offsets, read_ms=at_ms - 1) for g in groups]
+        state = a_state(*parts, since=state, at_ms=at_ms)
+        state, _ = step(state, [groups_frame(read, at_ms), group_offsets_frame(read, at_ms)], at_ms)
+    series = served(state)
+    names = ("consumergroup", "topic", "partition")
+    lags = values_of(series, "kafka_consumergroup_lag", *names)
+    assert lags["g", "orders", "0"] == 60 - 100
+    assert lags["g", "quiet", "0"] == -1
+    assert lags["h", "orders", "0"] == 60 - 99
+    sums = values_of(series, "kafka_consumergroup_lag_sum", "consumergroup", "topic")
+    assert sums == {("g", "orders"): -40, ("g", "quiet"): -1, ("h", "orders"): -39}
+
+
+def test_a_sum_of_which_no_lag_is_known_has_no_series() -> None:
+    series = served(a_cluster(Group("g", [(DOWN, 3)]), Group("h", [(DOWN, 3), (FIRST, 40)])))
+    sums = values_of(series, "kafka_consumergroup_lag_sum", "consumergroup", "topic")
+    assert sums == {("h", "orders"): 60}
+
+
 def test_names_with_quotes_are_escaped() -> None:
     series = served(a_cluster(Group('a"b\\c', [(QUIET, 0)])))
     assert values_of(series, "kafka_consumergroup_lag", "consumergroup") == {('a"b\\c',): 0}

@@ -3,6 +3,7 @@ import { ClusterView } from "./cluster/view.js";
 import { GroupList } from "./consumers/list.js";
 import { GroupPage } from "./consumers/page.js";
 import { ended } from "./format.js";
+import { LossesView } from "./losses/view.js";
 import { KEYS, Keys } from "./parts/keys.js";
 import { TopBar } from "./parts/topbar.js";
 import { PartitionList } from "./partitions/list.js";
@@ -67,6 +68,7 @@ const VIEWS = [
     name: "consumers", component: GroupList, title: () => "Consumers",
     at: path => path[0] === "consumers",
   },
+  { name: "losses", component: LossesView, title: () => "Losses", at: path => path[0] === "losses" },
   { name: "plans", component: PlansView, title: () => "Plans", at: path => path[0] === "plans" },
   {
     name: "timeline", component: TimelineView, title: () => "Timeline",

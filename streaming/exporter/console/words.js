@@ -33,7 +33,7 @@ export const COVERAGES = {
 /** Whether a partition can do without one of its replicas. */
 export const REDUNDANCIES = {
   spare: "a replica to spare", no_spare: "no replica to spare", one_replica: "one replica",
-  one_replica_accepted: "one replica, accepted",
+  one_replica_accepted: "one replica, accepted", not_judged: "not judged: diskless",
 };
 
 export const SEVERITIES = { page: "bad", warn: "warn", info: "info" };

@@ -16,6 +16,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView, ShardView
 from streaming.exporter import own_metrics as own
+from streaming.exporter.agents.counts import CallCounts
 from streaming.exporter.events.stream import StreamCounts
 from streaming.exporter.metrics.kafka_exporter import KafkaExporterNames
 from streaming.exporter.metrics.series import (
@@ -258,7 +259,11 @@ _LAST_KNOWN: Final = "The twin is not up, and nothing is known now; last known s
 
 
 def at_scrape(
-    cluster: str, exposition: Exposition, now_ms: int, streams: StreamCounts = StreamCounts()
+    cluster: str,
+    exposition: Exposition,
+    now_ms: int,
+    streams: StreamCounts = StreamCounts(),
+    calls: CallCounts = CallCounts(),
 ) -> bytes:
     """Samples that depend on the clock and on clients, whatever was observed."""
     label = f'cluster="{escaped(cluster)}"'
@@ -269,6 +274,10 @@ def at_scrape(
         own.BUS_UP.series_name: [(label, 1 if view.bus.answers else 0)],
         own.EVENT_STREAMS.series_name: [(label, streams.open)],
         own.EVENT_GAPS.series_name: [(label, streams.gaps)],
+        own.MCP_CALLS.series_name: [
+            (f'{label},tool="{tool}",outcome="{outcome}"', count)
+            for (tool, outcome), count in calls.now().items()
+        ],
     }
     if loss := exposition.loss_sentence:
         # Without the age, which would make a new series at each scrape.

@@ -2,7 +2,8 @@
 
 Like those of kafka_exporter, they have no label ``cluster``. Values follow its conventions where
 those differ: if a group has committed offsets of some partitions of a topic, the others have offset
-and lag -1, and the sum of offsets counts that -1. Unknown values have no series. ``granularity``
+and lag -1, and the sum of offsets counts that -1; the lag of a group whose offset lies beyond the
+log end is negative. Unknown values have no series, nor have sums of nothing known. ``granularity``
 and ``max_series`` do not apply: dashboards made for kafka_exporter need all of its series.
 
 Source: danielqsj/kafka_exporter, version 1.9: README.md and ``collect`` in kafka_exporter.go.
@@ -21,9 +22,9 @@ from streaming.exporter.metrics.series import escaped
 from twin.arrays import keys
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array
 from twin.engine.state import ShardState
-from twin.rules.groups.moves import GroupLags
+from twin.rules.groups.moves import GroupMoves, signed_lags
 from twin.rules.partitions.leaders import Leaders, Roles
-from twin.rules.replication.high_watermark import ShownHighWatermarks
+from twin.rules.replication.high_watermark import HighWatermarks, ShownHighWatermarks
 from twin.tables.state import (
     Assignment,
     Brokers,
@@ -69,7 +70,9 @@ NAMES: Final[Mapping[str, Name]] = {
         "Sum of kafka_consumergroup_current_offset.", _GROUP_TOPIC
     ),
     "kafka_consumergroup_lag": Name(
-        "Records behind the high watermark, -1 without an offset.", _GROUP_PARTITION
+        "Records behind the high watermark, negative if the log ends before the committed offset; "
+        "-1 without an offset.",
+        _GROUP_PARTITION,
     ),
     "kafka_consumergroup_lag_sum": Name(
         "Records behind the high watermarks, the sum of the lags that are known.", _GROUP_TOPIC
@@ -184,12 +187,14 @@ def _of_group_offsets(state: ShardState, names: Sequence[str]) -> dict[str, byte
             pairs.group.tolist(), pairs.topic.tolist(), number.tolist(), strict=True
         )
     ]
-    is_committed = pairs.committed != UNKNOWN
-    has_lag = ~is_committed | (pairs.lag != UNKNOWN)
+    has_lag = (pairs.committed == UNKNOWN) | pairs.has_lag
     start = pairs.start
-    offset_sum = np.add.reduceat(pairs.committed, start) if len(start) else start
-    lag = np.where(pairs.lag != UNKNOWN, pairs.lag, 0)
-    lag_sum = np.add.reduceat(lag, start) if len(start) else start
+    offset_sum, lag_sum, known_lags = (
+        np.add.reduceat(values, start) if len(start) else start
+        for values in (
+            pairs.committed, np.where(pairs.has_lag, pairs.lag, 0), pairs.has_lag.astype(np.int64)
+        )
+    )  # fmt: skip
     summed = [
         f'{{consumergroup="{names[group]}",topic="{topics[topic]}"}}'
         for group, topic in zip(
@@ -200,7 +205,7 @@ def _of_group_offsets(state: ShardState, names: Sequence[str]) -> dict[str, byte
         "current_offset": (labels, pairs.committed, np.ones(len(labels), bool)),
         "current_offset_sum": (summed, offset_sum, np.ones(len(summed), bool)),
         "lag": (labels, pairs.lag, has_lag),
-        "lag_sum": (summed, lag_sum, np.ones(len(summed), bool)),
+        "lag_sum": (summed, lag_sum, known_lags > 0),
     }
     return {
         f"kafka_consumergroup_{name}": _lines(f"kafka_consumergroup_{name}", *family)
@@ -217,6 +222,7 @@ class _GroupPartitions:
     row: Array  # of the partition
     committed: Array
     lag: Array
+    has_lag: Array
     start: Array  # [K] where each group and topic begins
 
 
@@ -233,13 +239,14 @@ def _group_partitions(state: ShardState) -> _GroupPartitions:
     every_row = np.repeat(first - start, count) + np.arange(int(count.sum()))
     every_group = np.repeat(of_group, count)
     place = keys.find_sorted(keys.pack(row, group), keys.pack(every_row, every_group))
-    lag = state[GroupLags].lag_records[has]
+    lag, is_known = signed_lags(state[GroupMoves], state[Leaders], state[HighWatermarks])
     return _GroupPartitions(
         group=every_group,
         topic=np.repeat(of_topic, count),
         row=every_row,
         committed=np.append(offsets.committed_offset[has], UNKNOWN)[place],
-        lag=np.append(lag, UNKNOWN)[place],
+        lag=np.append(lag[has], UNKNOWN)[place],
+        has_lag=np.append(is_known[has], False)[place],
         start=start,
     )
 

@@ -18,6 +18,7 @@ from streaming.exporter.views import problems as problem_views
 from streaming.exporter.views import segments as segment_views
 from streaming.exporter.views.api import ALL_RISKS, PartitionFilter
 from streaming.exporter.views.predictions import PredictionFilter
+from streaming.exporter.views.why import explained
 from streaming.questions.parameters import (
     DEFAULT_ROWS,
     InputParameter,
@@ -60,24 +61,28 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
     return [
         Endpoint(
             path="/api/v1/summary",
+            tool="summary",
             summary="the cluster at a glance",
             answer=summary,
             schema=ref("Cluster"),
         ),
         Endpoint(
             path="/api/v1/brokers",
+            tool="brokers",
             summary="every broker, and what its loss would do",
             answer=brokers,
             schema=obj({"brokers": listed(ref("Broker"))}),
         ),
         Endpoint(
             path="/api/v1/problems",
+            tool="problems",
             summary="what the collector could not find out, and why",
             answer=problems,
             schema=PROBLEM_LIST,
         ),
         Endpoint(
             path="/api/v1/predictions",
+            tool="predictions",
             summary="leader changes, newest first, each with what was predicted",
             answer=predictions,
             schema=page_of("predictions", "Prediction"),
@@ -97,6 +102,11 @@ def _partitions(source: ViewSource) -> list[Endpoint]:
             iter(api_views.partitions(view, selection, source.now_ms())["partitions"]), None
         )
 
+    def why(view: ClusterView, topic: str, number: int) -> Any:
+        found = partition(view, topic, number)
+        meanings = {risk.name: risk.sentence for risk in source.catalog.risks}
+        return found and explained(found, meanings, source.catalog.election_rules)
+
     def of_partition(view_of: Callable[[ClusterView, str, int], Any]) -> Callable[..., Any]:
         def answer(_: Request, values: Values) -> Any:
             topic, number = values["topic"], values["partition"]
@@ -108,7 +118,11 @@ def _partitions(source: ViewSource) -> list[Endpoint]:
         return answer
 
     def of_one(
-        below: str, summary: str, schema: str, view_of: Callable[[ClusterView, str, int], Any]
+        below: str,
+        summary: str,
+        schema: str,
+        view_of: Callable[[ClusterView, str, int], Any],
+        **more: Any,
     ) -> Endpoint:
         return Endpoint(
             path=_ONE + below,
@@ -117,19 +131,23 @@ def _partitions(source: ViewSource) -> list[Endpoint]:
             schema=ref(schema),
             path_parameters=_ONE_BY,
             refusals=_NOT_KNOWN,
+            **more,
         )
 
+    because = "why the partition is as it is, and who leads next and why, in sentences"
     history = "the history of its leader epochs, oldest first"
     remote = "the [remote segments](#segments-and-epochs) of the partition"
     return [
         Endpoint(
             path="/api/v1/partitions",
+            tool="partitions",
             summary="partitions, a page at a time",
             answer=partitions,
             schema=page_of("partitions", "Partition"),
             parameters=partition_parameters(source.catalog),
         ),
-        of_one("", "one partition", "Partition", partition),
+        of_one("", "one partition", "Partition", partition, tool="partition"),
+        of_one("/why", because, "Explained", why, tool="why", text=lambda data: data["sentences"]),
         of_one("/segments", remote, "SegmentList", segment_views.segments),
         of_one("/epochs", history, "EpochList", segment_views.epochs),
     ]

@@ -33,6 +33,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
     return [
         Endpoint(
             path="/api/v1/groups",
+            tool="groups",
             summary="[groups of consumers](#groups), a page at a time",
             answer=groups,
             schema=page_of("groups", "Group"),
@@ -46,6 +47,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
         ),
         Endpoint(
             path="/api/v1/groups/{group:path}",  # a group's name may have a slash in it
+            tool="group",
             summary="one group, with what it has committed",
             answer=group,
             schema=ref("GroupInFull"),

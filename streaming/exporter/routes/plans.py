@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 
+from streaming.exporter.agents.texts import plan_text
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.routes.terms import TERMS, since_ms, terms
@@ -17,7 +18,12 @@ from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
 from streaming.plans.plan import Plan, PlanError
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, yes_or_no
-from streaming.questions.roll import plan_roll
+from streaming.questions.roll import plan_roll, roll_lines
+
+_FILES: Final = (
+    "The text has the files for kafka-reassign-partitions.sh and kafka-leader-election.sh. Nothing "
+    "is applied."
+)
 
 
 def endpoints(source: ViewSource) -> list[Endpoint]:
@@ -32,6 +38,9 @@ def _order(source: ViewSource) -> Endpoint:
 
     return Endpoint(
         path="/api/v1/plans/order",
+        tool="plan_order",
+        help=_FILES,
+        text=plan_text,
         summary="the plan that puts [warm replicas before cold ones](plans.md)",
         answer=lambda _, values: _data(planned, values),
         schema=ref("PlanData"),
@@ -50,6 +59,9 @@ def _demote(source: ViewSource) -> Endpoint:
 
     return Endpoint(
         path="/api/v1/plans/demote",
+        tool="plan_demote",
+        help=_FILES,
+        text=plan_text,
         summary="the plan that gives [the leaderships of a broker](plans.md) to others",
         answer=lambda _, values: _data(planned, values),
         schema=ref("PlanData"),
@@ -81,6 +93,8 @@ def _roll(source: ViewSource) -> Endpoint:
 
     return Endpoint(
         path="/api/v1/plans/roll",
+        tool="plan_roll",
+        text=roll_lines,
         summary="in which order brokers [may be restarted](gate.md), and which may not",
         answer=answer,
         schema=ref("RollPlan"),

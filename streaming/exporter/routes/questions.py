@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from streaming.exporter.agents.texts import answer_lines
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.routes.terms import SINCE, TERMS, since_ms, terms
@@ -18,7 +19,7 @@ from streaming.exporter.source import ViewSource
 from streaming.questions import QUESTIONS
 from streaming.questions.parameters import number
 from streaming.questions.question import Question
-from streaming.questions.restart import judge
+from streaming.questions.restart import judge, verdict_lines
 from twin.questions.gate import Terms
 
 
@@ -39,6 +40,9 @@ def _endpoint(source: ViewSource, question: Question) -> Endpoint:
 
     return Endpoint(
         path=f"/api/v1/whatif/{question.name}",
+        tool=_tool(question.name),
+        help=_help(question),
+        text=lambda data: answer_lines(question.text(data)),
         summary=question.summary,
         answer=answer,
         schema=ref(question.form.__name__),
@@ -49,6 +53,20 @@ def _endpoint(source: ViewSource, question: Question) -> Endpoint:
     )
 
 
+def _tool(question: str) -> str:
+    return f"what_if_{question.replace('-', '_')}"
+
+
+def _help(question: Question) -> str:
+    """The help of its command; a flag that is a question of its own is a tool of its own."""
+    text = question.help
+    for each in QUESTIONS.values():
+        if each.option_of == question.name:
+            flag = each.name.removeprefix(f"{question.name}-")
+            text = text.replace(f"With --{flag} it", f"The tool {_tool(each.name)}")
+    return text
+
+
 def _restart(source: ViewSource) -> Endpoint:
     def answer(_: Request, values: Values) -> Any:
         brokers = [values["broker"], *values.get("with", ())]
@@ -57,6 +75,8 @@ def _restart(source: ViewSource) -> Endpoint:
 
     return Endpoint(
         path="/api/v1/brokers/{broker:int}/restart",
+        tool="may_restart",
+        text=verdict_lines,
         summary="whether the broker [may be restarted](gate.md) now",
         answer=answer,
         schema=ref("RestartVerdict"),
@@ -76,6 +96,8 @@ def _in_sync(source: ViewSource) -> Endpoint:
 
     return Endpoint(
         path="/api/v1/brokers/in-sync",
+        tool="in_sync",
+        text=verdict_lines,
         summary="whether every broker is back and in every ISR of its replicas",
         answer=answer,
         schema=ref("RestartVerdict"),

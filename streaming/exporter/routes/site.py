@@ -19,7 +19,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
         exposition = source.current()
         now_ms = source.now_ms()
         parts = (
-            at_scrape(source.cluster, exposition, now_ms, source.streams),
+            at_scrape(source.cluster, exposition, now_ms, source.streams, source.calls),
             *exposition.blocks,
         )
         headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}

@@ -115,7 +115,7 @@ function Line({ row, rules }) {
   return html`<tr>
     <th scope="row"><a href=${partitionHref(row.topic, row.partition)}>${row.topic}-${row.partition}</a></th>
     <td class=${placeState(row.reads_from)}>${placeWords(row.reads_from)}${
-      row.reads_from === "disk" ? from : ""}</td>
+      row.reads_from === "disk" ? from : ""}${goesOn(row.reset_to)}</td>
     <td>${count(row.lag_records)}${row.lag_s > 0 && html` <span class="muted">(${
       duration(row.lag_s)})</span>`}</td>
     <td>${row.records_per_s === null ? "unknown" : count(Math.round(row.records_per_s * 10) / 10)}</td>
@@ -123,6 +123,15 @@ function Line({ row, rules }) {
     ${cell(untilLoss(orNever(row.until_loss_s, row.never_lost)))}
     ${Object.keys(rules).map(rule => cell(thenOf(row.if_leader_lost[rule])))}
   </tr>`;
+}
+
+/** Where its consumer goes on if the log does not have its offset: that depends on its settings. */
+function goesOn(reset) {
+  if (!reset) return "";
+  const { earliest, latest, diverging = null } = reset;
+  const policy = `auto.offset.reset to ${count(earliest)} (earliest) or ${count(latest)} (latest)`;
+  return diverging === null ? `; goes on by ${policy}`
+    : `; goes on at ${count(diverging)} if it committed its epoch, else by ${policy}`;
 }
 
 function thenOf(then) {

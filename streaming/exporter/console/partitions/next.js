@@ -54,7 +54,8 @@ function whyOther({ next_leaders: { kafka, ...others }, standing, replicas }, ru
     return `${counted(more, "replica")} that left the ISR would be in sync by this rule.`;
   }
   if (other.leader === kafka.leader) {
-    return other.coverage === "cold" ? "No warm replica could lead either." : "The same replica: nothing changes.";
+    return rule === "kip1303" && other.coverage === "cold" ? "No warm replica could lead either."
+      : "The same replica: nothing changes.";
   }
   if (rule !== "kip1303") return "This rule tries candidates in another order.";
   const coverage = replicas.find(each => each.broker === kafka.leader)?.coverage;

@@ -6,6 +6,7 @@ import { Poll } from "../poll.js";
 import { href } from "../router.js";
 import { Events } from "../timeline/events.js";
 import { html } from "../ui.js";
+import { Findings } from "./findings.js";
 import { Geometry } from "./geometry.js";
 import { Epochs, Segments } from "./history.js";
 import { Next } from "./next.js";
@@ -41,6 +42,8 @@ function Known({ partition, risks, rules, error }) {
       <section class="card grow" aria-labelledby="risks-title"><h2 id="risks-title">Risks</h2>
         <${Risks} names=${partition.risks} risks=${risks} /></section>
     </div>
+    <section class="card" aria-labelledby="findings-title"><h2 id="findings-title">Findings</h2>
+      <${Findings} partition=${partition} /></section>
     <section class="card" aria-labelledby="replicas-title"><h2 id="replicas-title">Replicas</h2>
       <${Replicas} partition=${partition} /></section>
     <div class="columns even">

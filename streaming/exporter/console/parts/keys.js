@@ -3,11 +3,11 @@ import { go } from "../router.js";
 import { Component, createRef, html } from "../ui.js";
 
 const LIST = [
-  ["/", "search"], ["g c", "cluster"], ["g p", "partitions"], ["g n", "consumers"], ["g r", "plans: restarts"],
+  ["/", "search"], ["g c", "cluster"], ["g p", "partitions"], ["g n", "consumers"], ["g o", "losses of two"], ["g r", "plans: restarts"],
   ["g l", "timeline"], ["g t", "twin"],
   ["Esc", "leave the search; lose nothing"], ["?", "these keys"],
 ];
-const GO = { c: "#/", p: "#/partitions", n: "#/consumers", r: "#/plans", l: "#/timeline", t: "#/twin" };
+const GO = { c: "#/", p: "#/partitions", n: "#/consumers", o: "#/losses", r: "#/plans", l: "#/timeline", t: "#/twin" };
 
 class Listener {
   awaitsView = false;

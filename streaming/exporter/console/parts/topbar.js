@@ -6,7 +6,8 @@ import { Component, html } from "../ui.js";
 import { ThemeSwitch } from "./theme.js";
 
 const VIEWS = [["cluster", "Cluster", "#/"], ["partitions", "Partitions", "#/partitions"],
-  ["consumers", "Consumers", "#/consumers"], ["plans", "Plans", "#/plans"],
+  ["consumers", "Consumers", "#/consumers"], ["losses", "Losses", "#/losses"],
+  ["plans", "Plans", "#/plans"],
   ["timeline", "Timeline", "#/timeline"], ["twin", "Twin", "#/twin"]];
 
 export function TopBar({ current, pulse, route }) {
