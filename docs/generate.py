@@ -7,10 +7,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from docs.pages import api, compatibility, day_one, metrics, security, tables, troubleshooting
+from docs.pages import (
+    agents,
+    api,
+    compatibility,
+    day_one,
+    metrics,
+    security,
+    tables,
+    troubleshooting,
+)
 from docs.pages.markdown import DOCS
 
 PAGES: Final = {
+    "agents.md": agents.page,
     "api.md": api.page,
     "compatibility.md": compatibility.page,
     "day-one.md": day_one.page,

@@ -43,7 +43,7 @@ Cells = tuple[str, str, str]
 def page() -> str:
     """The text of the page."""
     text = (DOCS / "api.md").read_text(encoding="utf-8")
-    declared = {described_path(each): each for each in _endpoints()}
+    declared = {described_path(each): each for each in declared_endpoints()}
     text = between(text, _PATHS, rows(("path", "answer"), _paths(declared.values())))
     for path in (
         "partitions",
@@ -78,7 +78,8 @@ def page() -> str:
     return text
 
 
-def _endpoints() -> list[Endpoint]:
+def declared_endpoints() -> list[Endpoint]:
+    """All endpoints; only their declarations are of use."""
     return endpoints(ViewSource(CATALOG, "", Exposition, lambda: 0))
 
 

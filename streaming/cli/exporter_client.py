@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import httpx2
@@ -17,6 +18,9 @@ import msgspec
 
 from streaming.runtime.errors import UserError
 from streaming.runtime.http_errors import reason, short, system_error
+
+if TYPE_CHECKING:  # most commands do not wait for the imports of the exporter
+    from streaming.exporter.agents.tools import Ask
 
 CONNECT_WITHIN_S: Final = 5.0
 ANSWER_WITHIN_S: Final = 60.0
@@ -39,7 +43,9 @@ class _Refusal(msgspec.Struct):
     error: str
 
 
-class _Url(click.ParamType[str]):
+class Url(click.ParamType[str]):
+    """The URL of an exporter."""
+
     name = "url"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -51,7 +57,7 @@ class _Url(click.ParamType[str]):
 def url_option(command: Any) -> Any:
     """The option ``--url`` of commands that may ask an exporter."""
     about = "Ask the exporter at this URL, e.g. http://127.0.0.1:9410, instead of reading the bus."
-    return click.option("--url", type=_Url(), help=about)(command)
+    return click.option("--url", type=Url(), help=about)(command)
 
 
 def ask(
@@ -78,15 +84,39 @@ def ask(
     raise ExporterRefusalError(refusal.error)
 
 
+@asynccontextmanager
+async def asking(url: str) -> AsyncIterator[Ask]:
+    """A function that asks the exporter at the URL, while the context lasts."""
+    async with httpx2.AsyncClient(**_options(url, ANSWER_WITHIN_S)) as client:
+
+        async def ask(path: str, parameters: Sequence[tuple[str, str]]) -> tuple[int, bytes]:
+            with _unavailable(url):
+                answer = await client.get(f"{url}{path}", params=list(parameters))
+                return answer.status_code, answer.content
+
+        yield ask
+
+
 def _get(url: str, path: str, parameters: Parameters, answer_within_s: float) -> tuple[int, bytes]:
-    tls = url.startswith("https:") and ssl.create_default_context()
-    timeout = httpx2.Timeout(answer_within_s, connect=CONNECT_WITHIN_S)
+    with _unavailable(url), httpx2.Client(**_options(url, answer_within_s)) as client:
+        answer = client.get(f"{url}/api/v1/{path}", params=dict(parameters))
+        return answer.status_code, answer.content
+
+
+def _options(url: str, answer_within_s: float) -> dict[str, Any]:
+    return {
+        "verify": url.startswith("https:") and ssl.create_default_context(),
+        "timeout": httpx2.Timeout(answer_within_s, connect=CONNECT_WITHIN_S),
+        "follow_redirects": False,
+        "trust_env": False,
+    }
+
+
+@contextmanager
+def _unavailable(url: str) -> Iterator[None]:
+    """Turns errors of the client into one that says why the exporter does not answer."""
     try:
-        with httpx2.Client(
-            verify=tls, timeout=timeout, follow_redirects=False, trust_env=False
-        ) as client:
-            answer = client.get(f"{url}/api/v1/{path}", params=dict(parameters))
-            return answer.status_code, answer.content
+        yield
     except httpx2.TimeoutException:
         raise ExporterUnavailableError(f"{url}: does not answer in time") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:

@@ -19,30 +19,31 @@ from streaming.runtime.config import Config, ConfigError, load
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 
-_GROUPS: Final = {
+_IMPORTED: Final = {
     "cluster": "streaming.lab.commands",
     "gate": "streaming.cli.gate",
     "grafana": "streaming.grafana.commands",
+    "mcp": "streaming.cli.mcp",
     "plan": "streaming.cli.plan",
     "tap": "streaming.tap.commands",
     "whatif": "streaming.cli.whatif",
 }
-"""Commands that have subcommands: the name, and the module with a command of that name."""
+"""Commands with a module of their own: the name, and the module with a command of that name."""
 
 
 class _Group(click.Group):
     """Prints a ``UserError`` as one line; any other exception is a bug and shows its traceback.
 
-    A command of ``_GROUPS`` is imported when it is called, or when all are listed.
+    A command of ``_IMPORTED`` is imported when it is called, or when all are listed.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *_GROUPS])
+        return sorted([*super().list_commands(ctx), *_IMPORTED])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _GROUPS:
+        if cmd_name not in _IMPORTED:
             return super().get_command(ctx, cmd_name)
-        return getattr(import_module(_GROUPS[cmd_name]), cmd_name)
+        return getattr(import_module(_IMPORTED[cmd_name]), cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""A real Kafka cluster on this machine: KRaft nodes with tiered storage, each in its own rack.
+"""A real Kafka cluster on this machine: KRaft nodes with tiered storage, spread over racks.
 
 The remote tier is a folder the nodes share. Only 127.0.0.1 is used. A cluster belongs to its home
 folder, not to this process: it keeps running when the process ends, and ``LocalCluster.open(home)``
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from streaming.lab import node_logs, node_start, processes
-from streaming.lab.cluster_config import ClusterError, ClusterLayout, load
+from streaming.lab.cluster_config import MAX_NODES, ClusterError, ClusterLayout, load
 from streaming.lab.node_logs import Marks
 from streaming.lab.processes import Processes, State, free_base_port
 from streaming.runtime.deadline import Deadline
@@ -62,6 +62,7 @@ class LocalCluster:
         release: Path | None = None,
         request_logs: bool = False,
         log_dirs: int = 1,
+        racks: int = MAX_NODES,
     ) -> None:
         """Describe a cluster; nothing is started or written yet.
 
@@ -69,9 +70,9 @@ class LocalCluster:
             home: everything it writes goes there.
             nodes: how many are broker and controller, with ids from 1.
             brokers: how many more are broker only. Any of those may be lost; of three ``nodes``
-            only one can be lost, or the controllers have no majority. base_port: brokers listen on
-            base_port + id, controllers on base_port + 10 + id, and metrics are served on base_port
-            + 20 + id.
+                only one can be lost, or the controllers have no majority.
+            base_port: brokers listen on base_port + id, controllers on base_port + 10 + id, and
+                metrics are served on base_port + 20 + id.
             settings: of every node, over those in ``cluster_config``.
             heap: of each node, as Java writes it.
             java_opts: for Java itself; {node} and {port} (that of metrics) are filled in.
@@ -80,6 +81,8 @@ class LocalCluster:
                 version; that of deploy/jars.xml when omitted.
             request_logs: each node logs its requests from its start on, for a tap to read.
             log_dirs: how many log directories each node has (JBOD).
+            racks: nodes are spread over so many, one after the other; each is in its own by
+                default.
 
         Raises:
             ClusterError: such a cluster is not possible.
@@ -87,7 +90,7 @@ class LocalCluster:
         self.layout = ClusterLayout(
             Path(home).resolve(), nodes, brokers, base_port, dict(settings or {}), heap,
             tuple(java_opts), metrics, _folder_of(release), request_logs,
-            log_dirs,
+            log_dirs, racks,
         )  # fmt: skip
         self._processes = Processes()
 

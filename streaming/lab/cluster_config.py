@@ -46,6 +46,7 @@ class ClusterLayout:
     release: str = ""  # the folder that declares the jars of another Kafka; empty for our own
     request_logs: bool = False  # each node logs its requests, for a tap to read
     log_dirs: int = 1  # of each node
+    racks: int = MAX_NODES  # nodes are spread over so many
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.brokers < 0 or self.nodes + self.brokers > MAX_NODES:
@@ -55,6 +56,8 @@ class ClusterLayout:
             )
         if self.log_dirs < 1:
             raise ClusterError("a node has at least one log directory")
+        if not 1 <= self.racks <= MAX_NODES:
+            raise ClusterError(f"a local cluster has 1 to {MAX_NODES} racks, not {self.racks}")
         highest = HIGHEST_PORT - 3 * MAX_NODES
         if not 1024 <= self.base_port <= highest:
             raise ClusterError(f"base port {self.base_port} is not between 1024 and {highest}")
@@ -101,7 +104,7 @@ class ClusterLayout:
         return [self.folder(node) / name for name in ("request.log", "server.log")]
 
     def rack(self, node: int) -> str:
-        return f"az-{_RACKS[node - 1]}"
+        return f"az-{_RACKS[(node - 1) % self.racks]}"
 
     def folder(self, node: int) -> Path:
         return self.home / f"node{node}"

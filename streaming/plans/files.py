@@ -31,7 +31,7 @@ def write(plan: Plan, folder: Path) -> list[str]:
             raise PlanError(f"{folder} holds a plan already: choose another --out")
         _write(folder / REASSIGNMENT, reassignment(plan.changes))
         _write(folder / RESTORE, restoration(plan))
-        elected = [c for c in plan.changes if c.elect not in (NO_BROKER, c.leader)]
+        elected = to_elect(plan.changes)
         if elected:
             _write(folder / ELECTION, election(elected))
     except OSError as error:
@@ -55,6 +55,11 @@ def reassignment(changes: Iterable[PartitionChange]) -> dict[str, Any]:
             for c in changes
         ],
     }
+
+
+def to_elect(changes: Iterable[PartitionChange]) -> list[PartitionChange]:
+    """The changes after which another replica is elected."""
+    return [c for c in changes if c.elect not in (NO_BROKER, c.leader)]
 
 
 def election(changes: Iterable[PartitionChange]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import sys
 
 import structlog
 
-_QUIET = ("kafka", "py4j", "uvicorn", "asyncio", "httpx2")
+_QUIET = ("kafka", "py4j", "uvicorn", "asyncio", "httpx2", "mcp")
 
 
 def configure(verbose: bool = False) -> None:

@@ -50,8 +50,10 @@ IN_THE_DEMO = {
 
 ONLY_WHEN_IT_HAPPENS = {
     "kafka_twin_annotations_total",
+    "kafka_twin_broker_metric_contradicted",
     "kafka_twin_caught_up_error_seconds",
     "kafka_twin_frames_skipped_total",
+    "kafka_twin_mcp_calls_total",
     "kafka_twin_observations_refused_total",
     "kafka_twin_replica_timestamp_suspect",
     "kafka_twin_snapshots_refused_total",

@@ -36,6 +36,7 @@ VIEWS: Final = {
     "#/partitions/ledger/0": "svg.log .log-both",
     "#/consumers": f"main a:has-text('{GROUP}')",
     f"#/consumers/{GROUP}": "main a:has-text('ledger-0')",
+    "#/losses": "section:has(#pairs) tbody tr",
     "#/plans": "table.roll tbody tr:nth-child(3)",
     "#/timeline": ".events td.text",
     "#/twin": ".answers li:has-text('It is up')",

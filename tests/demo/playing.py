@@ -22,6 +22,7 @@ from grafana.__main__ import DASHBOARDS
 from streaming.lab.cluster import free_base_port
 from streaming.lab.scripts import SCRIPTS
 from tests.documented import undocumented
+from tests.grafana.pages import panels
 
 PLAYED = sorted(SCRIPTS, key=lambda script: script != "slow-leader")
 """Its suspicion lasts five minutes, in which the others are played."""
@@ -174,8 +175,8 @@ def empty_panels(prometheus: str) -> list[str]:
     for dashboard in DASHBOARDS:
         one = dashboard.uid == "kafka-twin-partition"
         values = chosen | ({"topic": "orders", "partition": "0"} if one else {})
-        for panel in dashboard.json()["panels"]:
-            for target in panel.get("targets", ()):
+        for panel in panels(dashboard):
+            for target in panel["targets"]:
                 expr = re.sub(r"\$__(rate_interval|range)", "1m", target["expr"])
                 expr = re.sub(r"\$(\w+)", lambda name, v=values: v.get(name[1], ".*"), expr)
                 answer: Any = httpx2.get(f"{prometheus}/api/v1/query", params={"query": expr},

@@ -30,7 +30,8 @@ def test_the_forecast_is_about_every_partition_that_the_lost_broker_leads(visit:
     assert len(visit.forecast) == visit.led > 1
     assert visit.forecast[f"{ONE_REPLICA}-0"] == NOBODY
     assert visit.lost not in visit.forecast.values()
-    assert len(set(visit.forecast.values())) > 2, "nobody, and each of the other brokers"
+    # One of the other brokers at least: Kafka places replicas by chance.
+    assert len(set(visit.forecast.values())) > 1, "nobody, and others"
 
 
 def test_the_forecast_comes_true_on_the_page_and_in_kafkas_metadata(visit: Visit):

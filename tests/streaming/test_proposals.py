@@ -111,9 +111,15 @@ def test_its_tables_are_not_in_the_state(switched_off: str) -> None:
     assert not theirs & {*catalog.stored, *catalog.on_demand, *catalog.remembered}
     state = stepped(catalog)
     assert not theirs & {*state.tables, *state.before}
-    whole = codec.decode(codec.encode(stepped(ALL)), catalog)
-    names = {table.kind for table in theirs & {*ALL.stored}}
-    names |= {f"before.{table.kind}" for table in theirs & {*ALL.remembered}}
+    every = stepped(ALL)
+    whole = codec.decode(codec.encode(every), catalog)
+    # Nothing is encoded of a table without rows.
+    names = {table.kind for table in theirs & {*ALL.stored} if every[table].nbytes()}
+    names |= {
+        f"before.{table.kind}"
+        for table in theirs & {*ALL.remembered}
+        if every.before[table].nbytes()
+    }
     assert {*whole.discarded} == {f"{name}: this version does not have it" for name in names}
     for table in catalog.stored:
         pairs = zip(whole.state[table].values(), state[table].values(), strict=True)
@@ -165,6 +171,7 @@ FIELDS = {
         "standing.kip501",
         "handover_kip501",
         "kip501",
+        "kip501_ping_pong",
         "in_sync_kip501",
     },
 }
