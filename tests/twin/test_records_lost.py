@@ -29,7 +29,7 @@ from twin.questions import whatif
 from twin.rules.election.leader_changes import EPOCH_END_WITHIN_MS
 from twin.rules.election.records_lost import LOSS_WINDOW_MS, RecordsLost
 from twin.step import step
-from twin.tables.state import SHORTER_STAYS_MS
+from twin.tables.state import PRIOR_END_STAYS_MS, PriorEnds
 
 SECOND = 1_000
 LEADER_ENDS, FOLLOWER_ENDS = 100, 70
@@ -188,6 +188,27 @@ def test_a_replica_in_sync_that_lost_its_records_and_leads_then_has_lost_them():
     assert "records_lost" in open_risks(state)
 
 
+def test_what_is_written_after_the_return_does_not_hide_that_a_replica_lost_its_records():
+    """Its first sample after the return ends beyond its last one before."""
+    both = part(1, (1, 2), LEADER_ENDS, silent=())
+    state = a_state(both, brokers=(1, 2))
+    nobody = part(-1, (1, 2), 0, epoch=2, silent=(1, 2))
+    state, _ = after(state, nobody, NOW_MS + SECOND)
+    state, [text] = after(state, part(2, (2,), 150, epoch=3), NOW_MS + 2 * SECOND, 40)
+    assert "offsets 40 to 99" in text
+    assert shown(state)["cause"] == "shorter_log"
+    assert "records_lost" in open_risks(state)
+
+
+def test_a_replica_that_flaps_is_one_row_of_prior_ends():
+    state = a_state(part(1, (1, 2), LEADER_ENDS, silent=()), brokers=(1, 2))
+    for n in range(1, 7):
+        silent = (2,) if n % 2 else ()
+        state, _ = after(state, part(1, (1, 2), LEADER_ENDS, silent=silent), NOW_MS + n * SECOND)
+    prior = state[PriorEnds]
+    assert (prior.broker.tolist(), prior.end_offset.tolist()) == ([2], [LEADER_ENDS])
+
+
 def test_what_is_truncated_after_a_clean_failover_is_an_event_and_a_number_and_no_risk():
     state = a_state(part(1, (1, 2), LEADER_ENDS), brokers=(1, 2))
     state, texts = after(state, part(2, (2,), 110), NOW_MS + SECOND, 98)
@@ -283,7 +304,7 @@ def test_a_loss_is_reported_once_kept_for_an_hour_and_survives_a_restart():
     state, texts = after(state, whole, lost_at_ms + LOSS_WINDOW_MS)
     assert texts == []
     assert shown(state)["start_offset"] == FOLLOWER_ENDS
-    for n in (1, 2 * SHORTER_STAYS_MS):  # the former leader is back for a while
+    for n in (1, 2 * PRIOR_END_STAYS_MS):  # the former leader is back for a while
         state, _ = after(state, whole, lost_at_ms + LOSS_WINDOW_MS + n)
         assert "records_lost" not in conditions(state)
     assert not len(state[RecordsLost])

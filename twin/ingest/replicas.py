@@ -7,20 +7,21 @@ from typing import Any, Final
 
 import numpy as np
 
+from twin.arrays import keys
 from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
-from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, to_numpy
+from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows, to_numpy
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import refuse_duplicate_rows, rows_of
 from twin.engine.state import ShardState
 from twin.tables.columns import LOG_SAMPLE
 from twin.tables.observations import ReplicasFrame
 from twin.tables.state import (
-    SHORTER_STAYS_MS,
+    PRIOR_END_STAYS_MS,
     Assignment,
     Partitions,
+    PriorEnds,
     Replicas,
-    ShorterLogs,
 )
 
 _ASKED_APART: Final = ("local_log_bytes", "local_start_timestamp_ms")
@@ -51,31 +52,39 @@ def take_replicas(state: ShardState, frame: Frame) -> ShardState:
     before = state[Replicas]
     fresh = (slot >= 0) & (at_ms > before.sampled_at_ms.ravel()[np.maximum(place, 0)])
     end = sample["log_end_offset"]
-    is_shorter = fresh & (sample["error_code"] == 0) & (end != UNKNOWN)
-    is_shorter &= end < before.log_end_offset.ravel()[np.maximum(place, 0)]
-    if is_shorter.any():
-        state = _with_shorter(state, row[is_shorter], broker[is_shorter], place[is_shorter], at_ms)
+    prior_end = before.log_end_offset.ravel()[np.maximum(place, 0)]
+    was_silent = before.sampled_at_ms.ravel()[np.maximum(place, 0)] < state.prev_observed_at_ms
+    is_prior = fresh & (sample["error_code"] == 0) & (end != UNKNOWN) & (prior_end != UNKNOWN)
+    is_prior &= (end < prior_end) | was_silent
+    if is_prior.any():
+        ends = _prior_ends(row[is_prior], broker[is_prior], prior_end[is_prior], at_ms)
+        state = state.with_tables(_furthest(state[PriorEnds], ends))
     return state.with_tables(_sampled(before, place, fresh, sample, at_ms))
 
 
 @expiry
-def recent_shorter_logs(shorter: ShorterLogs, cycle: Cycle) -> ShorterLogs:
+def recent_prior_ends(prior: PriorEnds, cycle: Cycle) -> PriorEnds:
     """Drop answers that are too old for the next change of the leader."""
-    return shorter.pick(cycle.observed_at_ms - shorter.at_ms <= SHORTER_STAYS_MS)
+    return prior.pick(cycle.observed_at_ms - prior.at_ms <= PRIOR_END_STAYS_MS)
 
 
-def _with_shorter(
-    state: ShardState, row: Rows, broker: Int32, place: Rows, at_ms: int
-) -> ShardState:
-    """Note that the logs of these replicas have become shorter."""
-    order = np.argsort(row, kind="stable")
-    shorter = ShorterLogs(
+def _prior_ends(row: Rows, broker: Int32, end: Int64, at_ms: int) -> PriorEnds:
+    """Where the logs of these replicas ended before they answered again."""
+    order = np.lexsort((broker, row))
+    return PriorEnds(
         row=row[order].astype(np.int32),
         broker=broker[order],
         at_ms=np.full(len(row), at_ms),
-        end_before_offset=state[Replicas].log_end_offset.ravel()[place[order]],
+        end_offset=end[order],
     )
-    return state.with_tables(state[ShorterLogs].with_rows(shorter))
+
+
+def _furthest(known: PriorEnds, ends: PriorEnds) -> PriorEnds:
+    """One row a replica, with the furthest of its ends."""
+    theirs, mine = keys.pack(known.row, known.broker), keys.pack(ends.row, ends.broker)
+    earlier = keys.look_up(theirs, known.end_offset, mine)
+    ends = replace(ends, end_offset=np.maximum(ends.end_offset, earlier))
+    return known.pick(~np.isin(theirs, mine)).with_rows(ends)
 
 
 def _sampled(

@@ -47,7 +47,7 @@ lists fenced brokers: before Kafka 4.0 nobody says whether it is down or was rem
 STALE_METRICS_MS: Final = 60_000
 """A broker's own measurement that is older says nothing of now: four rounds by default."""
 
-SHORTER_STAYS_MS: Final = 600_000
+PRIOR_END_STAYS_MS: Final = 600_000
 """A broker that has lost records may lead minutes after it has answered."""
 
 
@@ -197,12 +197,13 @@ class LoggedHighWatermarks(SparseTable, kind="logged_high_watermarks"):
     offset: Int64 = column("high watermark of the answer")
 
 
-class ShorterLogs(SparseTable, kind="shorter_logs"):
-    """[N] one row an answer of a replica whose log ended before the end of its last answer."""
+class PriorEnds(SparseTable, kind="prior_ends"):
+    """[N] one row a replica that may have lost records between two answers: its log has become
+    shorter, or it did not answer for a cycle. It may have been written since."""
 
     broker: Int32 = column("broker id of the replica")
-    at_ms: Int64 = column("when it answered")
-    end_before_offset: Int64 = column("its log end offset by the answer before")
+    at_ms: Int64 = column("when it answered again")
+    end_offset: Int64 = column("its log end offset by the answer before, the furthest of several")
 
 
 class TruncatedLogs(SparseTable, kind="truncated_logs"):

@@ -49,7 +49,7 @@ from twin.declarations.table import (
 )
 from twin.rules.election.leader_changes import LeaderChanges
 from twin.rules.election.truncations import Truncations, first_difference
-from twin.tables.state import Partitions, ShorterLogs, TruncatedLogs
+from twin.tables.state import Partitions, PriorEnds, TruncatedLogs
 
 LOSS_WINDOW_MS: Final = 3_600_000
 """How long a loss is shown: until somebody had time to look at what producers wrote."""
@@ -84,7 +84,7 @@ class LossEvidence(TableGroup):
     """What this cycle shows of changes of leaders."""
 
     changes: LeaderChanges
-    shorter: ShorterLogs
+    prior: PriorEnds
     away: Truncations
     was_away: Before[Truncations]
     truncated: TruncatedLogs
@@ -140,20 +140,18 @@ def _by_samples(it: LossEvidence) -> RecordsLost:
 
 
 def _common_before(it: LossEvidence, replica: Int64) -> Int64:
-    """[N] what a replica whose log has become shorter had in common with its leader, or unknown.
+    """[N] what a replica that may have lost records had in common with its leader, or unknown.
 
     A replica that was away while its leader changed has truncated what it had beyond that.
     """
-    shorter, away = it.shorter, it.was_away
-    its = keys.pack(shorter.row, shorter.broker)
+    prior, away = it.prior, it.was_away
+    its = keys.pack(prior.row, prior.broker)
     truncated = keys.pack(away.row, away.broker)
     to_offset = keys.look_up(truncated, away.to_offset, its)
     since_ms = keys.look_up(truncated, away.sampled_at_ms, its)
-    is_truncated = (since_ms != UNKNOWN) & (shorter.at_ms > since_ms)
-    end = np.where(is_truncated, np.minimum(shorter.end_before_offset, to_offset),
-                   shorter.end_before_offset)  # fmt: skip
-    furthest = np.argsort(-end, kind="stable")  # of several answers of a replica
-    return keys.look_up(its[furthest], end[furthest], replica)
+    is_truncated = (since_ms != UNKNOWN) & (prior.at_ms > since_ms)
+    end = np.where(is_truncated, np.minimum(prior.end_offset, to_offset), prior.end_offset)
+    return keys.look_up(its, end, replica)
 
 
 def _by_logs(it: LossEvidence, known: RecordsLost) -> RecordsLost:

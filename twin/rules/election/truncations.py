@@ -30,9 +30,9 @@ from twin.declarations.table import (
 )
 from twin.rules.election.leader_changes import LeaderChanges
 from twin.rules.partitions.leaders import Roles
-from twin.tables.state import SHORTER_STAYS_MS, Assignment, Partitions, Replicas
+from twin.tables.state import PRIOR_END_STAYS_MS, Assignment, Partitions, Replicas
 
-_STAYS_MS: Final = SHORTER_STAYS_MS
+_STAYS_MS: Final = PRIOR_END_STAYS_MS
 """After the return: the log of the replica's broker may be read later than its offsets, and as long
 as an answer before its truncation counts, it is known up to where that was the leader's log."""
 
