@@ -213,3 +213,21 @@ def test_a_diverged_leader_that_answers_late_loses_all_since_it_diverged():
             state, _ = step(state, [epoch_ends_frame(part, prev_epoch, end, at_ms)], at_ms)
     loss = shown(state)["records_lost"][-1]
     assert (loss["start_offset"], loss["end_offset"]) == (450, 500)
+
+
+def test_what_a_replica_wrote_while_it_led_unseen_is_not_what_the_leader_has():
+    """1 led epoch 2 up to 70 without an answer; 2 leads from 60, and hangs when 1 returns."""
+    state = a_state(Partition(isr=(1, 2, 3), log=Log(60), leader=3))
+    again = {"leader": 2, "isr": (2,), "epoch": 3, "silent": (1, 3)}
+    cycles = (
+        Partition(leader=1, isr=(1, 2), epoch=2, logs={2: Log(60)}, silent=(1, 2, 3)),
+        Partition(**again, logs={2: Log(90)}),
+        Partition(**{**again, "silent": (2, 3)}, logs={1: Log(70), 2: Log(90)}),
+    )
+    for n, part in enumerate(cycles, start=1):
+        at_ms = NOW_MS + n * 5_000
+        state = a_state(part, since=state, at_ms=at_ms)
+        if n == 2:
+            state, _ = step(state, [epoch_ends_frame(part, 1, 60, at_ms)], at_ms)
+    lacking = {s["broker"]: s["records_lost"] for s in shown(state)["unclean_successors"]}
+    assert lacking[1] is None

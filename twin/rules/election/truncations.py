@@ -121,13 +121,15 @@ def first_difference(changes: LeaderChanges, before: Truncations) -> tuple[Int64
 
 
 def _away(it: ReplicaSamples, changes: LeaderChanges) -> Truncations:
-    """The former leaders, and the replicas that are away with records beyond the new epoch."""
+    """The former leaders, and who is away and may have records beyond the new epoch's start."""
     ends = it.replicas.log_end_offset[changes.row]
     brokers = it.assignment.broker[changes.row]
     others = it.roles.is_assigned[changes.row] & (brokers != changes.new_leader[:, None])
     was_leader = brokers == changes.old_leader[:, None]
     away = it.replicas.sampled_at_ms[changes.row] < it.cycle.observed_at_ms
     beyond = (ends > changes.start_offset[:, None]) | ~changes.start_is_exact[:, None]
+    # A replica that has led in between, or followed who did, may have more than it last answered.
+    beyond |= (it.partitions.leader_epoch[changes.row] - changes.old_epoch > 1)[:, None]
     at, slot = np.nonzero(others & (was_leader | (away & beyond & (ends != UNKNOWN))))
     sampled_at_ms = it.replicas.sampled_at_ms[changes.row[at], slot]
     return Truncations(
