@@ -30,7 +30,7 @@ pytestmark = pytest.mark.cluster
 TOPIC: Final = "measured"
 LEADER, FOLLOWER, EMPTY = 2, 3, 1
 RECORDS: Final = 400
-INTERVAL_MS: Final = 500
+BETWEEN_SCRAPES_S: Final = 0.5
 
 ONLY_AFTER: Final = {
     "fetch_consumer_p99_ms": "a consumer's fetch since the scrape before",
@@ -46,9 +46,7 @@ Row = Mapping[str, Any]
 def config(cluster: LocalCluster) -> Config:
     urls = {str(broker): url for broker, url in cluster.layout.metrics_urls.items()}
     # Topics that others left may lose old records while those are asked: a remote read.
-    section = CollectorConfig(
-        metrics_urls=urls, metrics_interval_ms=INTERVAL_MS, include_topics=TOPIC
-    )
+    section = CollectorConfig(metrics_urls=urls, include_topics=TOPIC)
     return Config(
         cluster=ClusterConfig(name="real", bootstrap=cluster.bootstrap),
         bus=BusConfig(shards=2, prefix="jmx-bus"),
@@ -57,17 +55,23 @@ def config(cluster: LocalCluster) -> Config:
 
 
 class Rows:
-    """The rows of metrics that the collector sends, as their reader decodes them."""
+    """The rows of metrics that the collector sends, as their reader decodes them.
+
+    Each cycle has a scrape of its own: a rate is of the time since the scrape before, so a scrape
+    that no cycle takes would hide what happened.
+    """
 
     def __init__(
         self, settings: Config, brokers: BrokerConnections, metrics: MetricsSource
     ) -> None:
-        self.collector = Collector(settings, brokers, metrics)
+        self.collector, self.metrics = Collector(settings, brokers, metrics), metrics
 
     def next(self) -> dict[int, Row]:
         """The rows of the next cycle that has any, by broker; every shard gets the same."""
         deadline = Deadline.after_s(PATIENCE * 20)
         while True:
+            time.sleep(BETWEEN_SCRAPES_S)
+            self.metrics.read_now()
             observation = self.collector.observe()
             assert observation is not None, self.collector.problems
             observed = [
@@ -81,7 +85,6 @@ class Rows:
                 assert str(tables[0]) == str(tables[1])  # NaN is not equal to itself
                 return {row["broker"]: row for row in tables[0]}
             assert not deadline.is_over, self.collector.problems
-            time.sleep(0.05)
 
     def until(self, holds: Callable[[dict[int, Row]], bool], seconds: float = 30) -> dict[int, Row]:
         """The first rows for which it holds."""
@@ -115,7 +118,7 @@ def rows(cluster: LocalCluster, client: BrokerClient) -> Iterator[Rows]:
     settings = config(cluster)
     with (
         BrokerConnections(cluster.bootstrap, {}, settings.collector.deadline_ms) as brokers,
-        MetricsSource(settings.collector) as metrics,
+        MetricsSource(settings.collector, background=False) as metrics,
     ):
         yield Rows(settings, brokers, metrics)
 
