@@ -227,11 +227,13 @@ def test_a_follower_that_a_slow_leader_removed_waits_for_it_and_is_not_stuck():
     assert stuck(watched(whole, *[one] * 14)) == [True]
 
 
-def test_a_silent_broker_is_named_as_the_reason():
+def test_a_silent_broker_is_named_as_the_reason_and_pages_by_its_own_risk():
     half = joins(Log(end=950, local_start=900))
     for silent, reason in ((3, StuckReason.BROKER_SILENT), (1, StuckReason.LEADER_SILENT)):
         gone = replace(half, silent=(silent,))
-        assert only(watched(half, gone, gone)).stuck.tolist() == [reason]
+        state = watched(half, gone, gone)
+        assert only(state).stuck.tolist() == [reason]
+        assert stuck(state) == [False]
 
 
 def test_a_replica_that_has_everything_is_not_stuck():

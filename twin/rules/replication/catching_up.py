@@ -71,6 +71,10 @@ class StuckReason(IntEnum):
     UNEXPLAINED = 6  # its broker's log says more
 
 
+SILENCE: Final = (StuckReason.LEADER_SILENT, StuckReason.BROKER_SILENT)
+"""A broker that does not answer is a risk of its own; the same cause pages once."""
+
+
 class CatchingUp(SparseTable, kind="catching_up"):
     """[N] one row a replica that is catching up."""
 
@@ -291,8 +295,8 @@ def _waits_for_leader(rows: CatchingUp, shrinks: IsrShrinks, now_ms: int) -> Boo
     ),
 )
 def is_stuck(rows: CatchingUp, partitions: Partitions) -> Bool:
-    """A replica of the partition is stuck."""
-    return rows.pick(rows.stuck != UNKNOWN).row_mask(len(partitions.leader))
+    """A replica of the partition is stuck, and both brokers answer."""
+    return rows.pick((rows.stuck != UNKNOWN) & ~np.isin(rows.stuck, SILENCE)).row_mask(len(partitions.leader))
 
 
 # ---------------------------------------------------------------- exported
