@@ -269,8 +269,8 @@ def _loss(catalog: Catalog) -> Schema:
     )
     by_rule = obj(dict.fromkeys(catalog.election_rules, following), what="by election rule")
     added = {
-        field.name: {**nullable(INTEGER), "description": field.meaning}
-        for field in catalog.loss_fields
+        column.name: {**nullable(INTEGER), "description": column.meaning}
+        for column in catalog.loss_columns
     }
     counts = {"isr": INTEGER, "min_isr": INTEGER}
     return obj({**fields, "next_leaders": by_rule, **counts, **added})

@@ -24,8 +24,7 @@ from streaming.questions.quorum import elects
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from twin.arrays import keys, plain
-from twin.declarations.declare import LossField
-from twin.declarations.table import KAFKA, Rows
+from twin.declarations.table import KAFKA, Column, Rows
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
@@ -129,7 +128,7 @@ def _order(row: Mapping[str, Any]) -> tuple[int, bool, str, int]:
 def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dict[str, Any]]:
     """Rows of partitions that lose their leader, or fall under min ISR."""
     topics, row = state.topic_names(), losses.row
-    added = whatif.loss_fields(state, losses, places)
+    added = whatif.loss_columns(state, losses, places)
     numbers, leaders = state[PartitionIndex].partition, state[Partitions].leader
     rows = []
     for at, i in enumerate(places.tolist()):
@@ -153,7 +152,7 @@ def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dic
 
 
 def _loss_columns(
-    rows: Sequence[dict[str, Any]], fields: Sequence[LossField], titles: Mapping[str, str]
+    rows: Sequence[dict[str, Any]], fields: Sequence[Column], titles: Mapping[str, str]
 ) -> dict[str, Callable[[dict[str, Any]], Any]]:
     """Headings and cells. An election rule has columns if it elects differently from Kafka."""
     columns: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -169,7 +168,7 @@ def _loss_columns(
     columns["ISR"] = lambda r: f"{r['isr']}/{r['min_isr']}"
     for field in fields:
         if any(row.get(field.name) is not None for row in rows):
-            columns[field.heading] = partial(_cell, field.name)
+            columns[field.name.replace("_", " ")] = partial(_cell, field.name)
     return columns
 
 
@@ -200,7 +199,7 @@ _NO_QUORUM: Final = (
 def _text(data: Mapping[str, Any]) -> Answer:
     """The answer with those data, for a person."""
     catalog = catalog_of(Config())
-    columns = _loss_columns(data["partitions"], catalog.loss_fields, catalog.election_rules)
+    columns = _loss_columns(data["partitions"], catalog.loss_columns, catalog.election_rules)
     hit = plain.counted(data["total"], "partition loses its leader", "partitions lose their leader")
     line = (
         f"Losing {listed(data['brokers'])}: {hit} or too many replicas; "

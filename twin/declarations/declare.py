@@ -413,32 +413,6 @@ def event(*kinds: str, per: Literal["partition", "broker"] = "partition") -> Cal
     )
 
 
-# ---------------------------------------------------------------- what-if
-
-
-@dataclass(frozen=True, slots=True)
-class LossField:
-    """A number of a partition in the answer of ``whatif lose``.
-
-    ``values`` returns [P] whole numbers, UNKNOWN where they are not known. It reads
-    ``NextLeaders`` to know the leaders after the loss. ``heading`` is the heading of its column on
-    a terminal.
-    """
-
-    name: str
-    heading: str
-    meaning: str
-    values: Callable[..., Array]
-    reads: tuple[Parameter, ...]
-
-
-def loss_field(name: str, heading: str, meaning: str) -> Callable[[F], F]:
-    """Declare a number in the answer to ``whatif lose``, see ``LossField``."""
-    return lambda function: _declared(
-        function, LossField(name, heading, meaning, function, parameters(function))
-    )
-
-
 # ---------------------------------------------------------------- the JSON API
 
 

@@ -21,7 +21,6 @@ from twin.declarations.declare import (
     EventSource,
     Expiry,
     Ingest,
-    LossField,
     Metric,
     OtherElections,
     Ratio,
@@ -32,7 +31,15 @@ from twin.declarations.declare import (
 from twin.declarations.election_rules import with_each_election_rule
 from twin.declarations.scopes import check_scopes, sees_cluster
 from twin.declarations.signature import DeclarationError, Parameter, Reads, without_groups
-from twin.declarations.table import KAFKA, ClusterTable, Observation, ShardReport, Table
+from twin.declarations.table import (
+    KAFKA,
+    ClusterTable,
+    Column,
+    Observation,
+    PartitionTable,
+    ShardReport,
+    Table,
+)
 from twin.engine.cluster_risks import (
     ClusterRisks,
     cluster_risk_events,
@@ -52,7 +59,7 @@ from twin.tables import observations, state
 
 Spec = (
     Rule | ElectionRule | OtherElections | Ingest | Expiry | Metric | Ratio | Risk | EventSource
-    | ApiField | LossField
+    | ApiField
 )  # fmt: skip
 
 
@@ -73,7 +80,6 @@ class Catalog:
     risks: tuple[Risk, ...]
     events: tuple[EventSource, ...]
     api_fields: tuple[ApiField, ...]
-    loss_fields: tuple[LossField, ...]
     risk_names: tuple[str, ...] = field(default=())
     of_cluster: Catalog | None = None  # None in the cluster's own catalog
 
@@ -115,6 +121,16 @@ class Catalog:
     def reports(self) -> tuple[type[ShardReport], ...]:
         """The tables that a shard reports to the cluster's own shard."""
         return tuple(table for table in self.on_demand if issubclass(table, ShardReport))
+
+    @property
+    def loss_tables(self) -> tuple[type[Table], ...]:
+        """The tables whose columns are in the answer of ``whatif lose``."""
+        return tuple(table for table in self.on_demand if table.in_losses)
+
+    @property
+    def loss_columns(self) -> tuple[Column, ...]:
+        """Their columns."""
+        return tuple(column for table in self.loss_tables for column in table.columns)
 
     @property
     def all_metrics(self) -> tuple[Metric, ...]:
@@ -159,7 +175,7 @@ class Catalog:
         _refuse_twice([name.removesuffix("_total") for name in metrics], "metric")
         _refuse_twice(list(self.risk_names), "risk")
         _refuse_twice([field.name for field in self.api_fields], "API field")
-        _refuse_twice([field.name for field in self.loss_fields], "loss field")
+        _refuse_twice([column.name for column in self.loss_columns], "column of losses")
         for ratio in self.ratios:
             for source in ratio.source:
                 if source not in metrics:
@@ -194,6 +210,12 @@ class Catalog:
         for table in self.on_demand:
             if table not in self.rules:
                 raise DeclarationError(f"table {table.kind}: no rule makes it on demand")
+        for table in (*self.stored, *self.on_demand):
+            if table.in_losses and (table.stored or not issubclass(table, PartitionTable)):
+                raise DeclarationError(
+                    f"table {table.kind} is in losses: it must be a PartitionTable that is "
+                    "computed on demand"
+                )
         makers: tuple[Rule | Expiry, ...] = (*self.rules.values(), *self.expiries)
         for maker in makers:
             if maker.makes not in (*self.stored, *self.on_demand):
@@ -272,7 +294,6 @@ def _of_shard(
         risks=risks,
         events=tuple(_only(specs, EventSource)),
         api_fields=tuple(_only(specs, ApiField)),
-        loss_fields=tuple(_only(specs, LossField)),
         risk_names=tuple(risk.name for risk in risks),
     )
 
@@ -321,7 +342,6 @@ def _of_cluster(
         risks=risks,
         events=events,
         api_fields=(),
-        loss_fields=(),
         risk_names=tuple(risk.name for risk in risks),
     )
 

@@ -141,15 +141,19 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
 _ELECTION: Final = parameters(Electorate)
 
 
-def loss_fields(state: ShardState, loss: Loss, rows: Rows) -> Mapping[str, Array]:
-    """The values of every ``@loss_field`` for those rows of the loss, by name.
+def loss_columns(state: ShardState, loss: Loss, rows: Rows) -> Mapping[str, Array]:
+    """The columns of every table ``in_losses`` for those rows of the loss, by name.
 
     They are computed separately, since only few rows of a loss are shown.
     """
-    fields = state.catalog.loss_fields
-    reads = [parameter for field in fields for parameter in field.reads]
+    tables = state.catalog.loss_tables
+    reads = [parameter for table in tables for parameter in state.catalog.rules[table].reads]
     affected = state.with_only(reads).take(loss.row[rows]).with_tables(loss.kafka.take(rows))
-    return {field.name: affected.call(field.values, field.reads) for field in fields}
+    return {
+        column.name: values
+        for table in tables
+        for column, values in zip(table.columns, affected[table].values(), strict=True)
+    }
 
 
 def electorate_of(state: ShardState) -> Electorate:

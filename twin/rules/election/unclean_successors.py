@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import plain
-from twin.declarations.declare import api_field, loss_field
-from twin.declarations.table import UNKNOWN, Array, Int64
+from twin.declarations.declare import api_field, rule
+from twin.declarations.table import UNKNOWN, Array, Int64, PartitionTable, column
 from twin.kafka.election import Outcome
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.election.truncations import CommonLogs
@@ -31,6 +31,18 @@ _OF_THE_LOG: Final = (
     SegmentVerdict.OVERLAP,
     SegmentVerdict.DUPLICATE,
 )
+
+
+class SuccessorCosts(
+    PartitionTable, kind="successor_costs", in_losses=True,
+    on_demand="follows from the next leaders of the loss that somebody asks about",
+):  # fmt: skip
+    """[P] what the next leader costs if it is from outside the ISR and the ELR."""
+
+    records_lost: Int64 = column("records that it lacks; unknown for a clean successor")
+    orphaned_bytes: Int64 = column(
+        "remote segments that would no longer belong to the log; unknown for a clean successor"
+    )
 
 
 def lacking(leader_end: Int64, common_end: Int64) -> Int64:
@@ -61,40 +73,24 @@ def orphaned(
     return count, size
 
 
-@loss_field(
-    "records_lost",
-    "records lost",
-    "records that the new leader lacks, for one from outside the ISR and the ELR",
-)
-def records_lost_then(
-    following: NextLeaders, leaders: Leaders, assignment: Assignment, common: CommonLogs
-) -> Array:
-    """The leader's log end less what the successor has of it; unknown for clean successors."""
-    unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
-    row = np.flatnonzero(unsafe & (leaders.log_end_offset != UNKNOWN))
-    slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)
-    lost_records = np.full(len(unsafe), UNKNOWN, np.int64)
-    lost_records[row] = lacking(leaders.log_end_offset[row], common.end_offset[row, slot])
-    return lost_records
-
-
-@loss_field(
-    "orphaned_bytes",
-    "orphaned bytes",
-    "remote segments that would no longer belong to the log, for a new leader from outside the ISR "
-    "and the ELR",
-)
-def orphaned_bytes_then(
-    following: NextLeaders, assignment: Assignment, common: CommonLogs, segments: RemoteSegments,
+@rule
+def successor_costs(
+    following: NextLeaders,
+    leaders: Leaders,
+    assignment: Assignment,
+    common: CommonLogs,
+    segments: RemoteSegments,
     lineage: Lineage,
-) -> Array:  # fmt: skip
-    """The bytes beyond what the successor has of the log; unknown for clean successors."""
+) -> SuccessorCosts:
+    """By the leader's log end, and by what the successor has of its log."""
     unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
     row = np.flatnonzero(unsafe)
     slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)
-    size = np.full(len(unsafe), UNKNOWN, np.int64)
-    size[row] = orphaned(row, common.end_offset[row, slot], segments, lineage)[1]
-    return size
+    end = common.end_offset[row, slot]
+    costs = SuccessorCosts.blank(len(unsafe))
+    costs.records_lost[row] = lacking(leaders.log_end_offset[row], end)
+    costs.orphaned_bytes[row] = orphaned(row, end, segments, lineage)[1]
+    return costs
 
 
 @api_field(

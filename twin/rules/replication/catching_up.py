@@ -296,7 +296,9 @@ def _waits_for_leader(rows: CatchingUp, shrinks: IsrShrinks, now_ms: int) -> Boo
 )
 def is_stuck(rows: CatchingUp, partitions: Partitions) -> Bool:
     """A replica of the partition is stuck, and both brokers answer."""
-    return rows.pick((rows.stuck != UNKNOWN) & ~np.isin(rows.stuck, SILENCE)).row_mask(len(partitions.leader))
+    return rows.pick((rows.stuck != UNKNOWN) & ~np.isin(rows.stuck, SILENCE)).row_mask(
+        len(partitions.leader)
+    )
 
 
 # ---------------------------------------------------------------- exported
