@@ -267,14 +267,17 @@ def _leaders_by_rack() -> Json:
     )
 
 
+def _skew_by(rule: str) -> str:
+    """Of all racks, also where the dashboard shows one; no value without a leader."""
+    leaders = Scope().latest("rack_leaders", "rack", rule=rule)
+    return f"max({leaders}) / (avg({leaders}) > 0)"
+
+
 def _skew() -> Json:
     return lines(
         "Skew of leaders over racks",
         "Leaders of the rack with the most over the mean of all racks: 1 is even.",
-        [
-            PanelQuery(_HERE.latest("rack_leader_skew", "rule", rule=rule), title)
-            for rule, (title, _) in _BALANCES.items()
-        ],
+        [PanelQuery(_skew_by(rule), title) for rule, (title, _) in _BALANCES.items()],
         Look(decimals=2, lowest=1),
         colors=dict(_BALANCES.values()),
     )

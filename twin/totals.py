@@ -63,7 +63,7 @@ def shard_totals(state: ShardState) -> Totals:
 
 
 def cluster_totals(catalog: Catalog, shards: Sequence[Totals], own: Totals | None = None) -> Totals:
-    """The totals of all shards put together, ratios and those of the cluster's ``own`` included."""
+    """The totals of all shards put together, those of the cluster's ``own`` included."""
     if not shards:
         return Totals()
     in_order = sorted(shards, key=lambda each: each.observed_at_ms)
@@ -72,9 +72,6 @@ def cluster_totals(catalog: Catalog, shards: Sequence[Totals], own: Totals | Non
         if metric.level in SUMMED_LEVELS and metric.compute is not None:
             each = [shard[metric.series_name] for shard in in_order]
             by_series[metric.series_name] = _scaled(metric, _combined(metric, each))
-    for ratio in catalog.ratios:
-        sources = [by_series.get(name, {}) for name in ratio.source]
-        by_series[ratio.metric.series_name] = dict(ratio.compute(*sources))
     if own is not None:
         for metric in catalog.cluster.metrics:
             by_series[metric.series_name] = _scaled(metric, own[metric.series_name])

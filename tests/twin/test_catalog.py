@@ -21,7 +21,6 @@ from twin.declarations.declare import (
     event,
     gauge,
     ingest,
-    ratio,
     risk,
     rule,
 )
@@ -288,15 +287,6 @@ class TestRefusals:
             return [None] * len(ends.offset)
 
         assert refused(once_more) == "API field bootstrap is declared twice"
-
-    def test_a_ratio_of_a_metric_that_nobody_declares(self):
-        @ratio("share", "A share.", source=("kafka_twin_of_nobody",))
-        def share(samples):
-            return {}
-
-        assert refused(share) == (
-            "metric kafka_twin_share is a ratio of kafka_twin_of_nobody, and nobody declares it"
-        )
 
     def test_an_alert_that_gives_way_to_a_risk_that_nobody_declares(self):
         @risk(

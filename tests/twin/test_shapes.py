@@ -99,8 +99,7 @@ def check_alone(state: ShardState, table: Any) -> None:
 
 
 def check_metric(state: ShardState, metric: Metric) -> None:
-    if metric.compute is None:  # a ratio: it is computed from the samples of other metrics
-        return
+    assert metric.compute is not None, metric.series_name
     result = computed(state, metric)
     assert isinstance(result, Mapping) == bool(metric.labels), metric.series_name
     if not metric.labels:

@@ -7,7 +7,7 @@ API, the documentation, the alert rules and their tests iterate these declaratio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
@@ -232,29 +232,6 @@ def counter(
         return _declared(function, metric)
 
     return declare
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ratio:
-    """A gauge of sums over all shards: a function of the samples of other metrics.
-
-    ``compute`` gets, for each metric of ``source``, a mapping from label values to the number, and
-    returns such a mapping.
-    """
-
-    metric: Metric
-    source: tuple[str, ...]
-    compute: Callable[..., Mapping[tuple[str, ...], float]]
-
-
-def ratio(
-    name: str, help: str, *, source: tuple[str, ...], level: Level = "cluster",  # noqa: A002
-    labels: tuple[str, ...] = (),
-) -> Callable[[F], F]:  # fmt: skip
-    """Declare a gauge that is computed once the shards' sums are added up."""
-    return lambda function: _declared(
-        function, Ratio(Metric(name, help, level, labels), source, function)
-    )
 
 
 @dataclass(frozen=True, slots=True)

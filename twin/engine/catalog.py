@@ -23,7 +23,6 @@ from twin.declarations.declare import (
     Ingest,
     Metric,
     OtherElections,
-    Ratio,
     Risk,
     Rule,
     declarations,
@@ -58,7 +57,7 @@ from twin.engine.shard_reports import ReportIndex, metric_if_whole, reports_behi
 from twin.tables import observations, state
 
 Spec = (
-    Rule | ElectionRule | OtherElections | Ingest | Expiry | Metric | Ratio | Risk | EventSource
+    Rule | ElectionRule | OtherElections | Ingest | Expiry | Metric | Risk | EventSource
     | ApiField
 )  # fmt: skip
 
@@ -76,7 +75,6 @@ class Catalog:
     on_demand: tuple[type[Table], ...]
     remembered: tuple[type[Table], ...]
     metrics: tuple[Metric, ...]
-    ratios: tuple[Ratio, ...]
     risks: tuple[Risk, ...]
     events: tuple[EventSource, ...]
     api_fields: tuple[ApiField, ...]
@@ -176,13 +174,6 @@ class Catalog:
         _refuse_twice(list(self.risk_names), "risk")
         _refuse_twice([field.name for field in self.api_fields], "API field")
         _refuse_twice([column.name for column in self.loss_columns], "column of losses")
-        for ratio in self.ratios:
-            for source in ratio.source:
-                if source not in metrics:
-                    raise DeclarationError(
-                        f"metric {ratio.metric.series_name} is a ratio of {source}, and nobody "
-                        "declares it"
-                    )
         if len(self.risks) > MAX_RISKS:
             raise DeclarationError(f"{len(self.risks)} risks are declared, {MAX_RISKS} fit")
 
@@ -290,7 +281,6 @@ def _of_shard(
         on_demand=tuple(t for t in state_tables if not t.stored),
         remembered=tuple(_remembered((*rules.values(), *specs, *metrics))),
         metrics=metrics,
-        ratios=tuple(_only(specs, Ratio)),
         risks=risks,
         events=tuple(_only(specs, EventSource)),
         api_fields=tuple(_only(specs, ApiField)),
@@ -338,7 +328,6 @@ def _of_cluster(
         on_demand=tuple(t for t in tables if not t.stored),
         remembered=tuple(_remembered((*rules.values(), *specs))),
         metrics=tuple(metrics),
-        ratios=(),
         risks=risks,
         events=events,
         api_fields=(),
@@ -347,12 +336,8 @@ def _of_cluster(
 
 
 def _metrics(modules: Iterable[ModuleType], specs: Iterable[Spec]) -> tuple[Metric, ...]:
-    """Metrics of decorated functions, of ratios, and of the tuple METRICS of a module."""
-    made = [
-        spec if isinstance(spec, Metric) else spec.metric
-        for spec in specs
-        if isinstance(spec, Metric | Ratio)
-    ]
+    """Metrics of decorated functions, and of the tuple METRICS of a module."""
+    made: list[Metric] = _only(specs, Metric)
     for module in modules:
         made += getattr(module, "METRICS", ())
     return tuple(made)

@@ -399,14 +399,13 @@ def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
     Metrics that only repeat a broker's report are left out, and those of risks, which have separate
     fields.
     """
-    ratios = {ratio.metric.series_name for ratio in catalog.ratios}
     return [
         metric
         for metric in catalog.all_metrics
         if metric.level == level
         and metric.combine != "newest"
         and metric.name not in _OF_RISKS
-        and (metric.compute is not None or metric.series_name in ratios)
+        and metric.compute is not None
     ]
 
 

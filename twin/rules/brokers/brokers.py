@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.declarations.declare import ByBroker, Metric, Occurrence, event, gauge, ratio
+from twin.declarations.declare import ByBroker, Metric, Occurrence, event, gauge
 from twin.declarations.signature import Cycle, Earlier, parameters
 from twin.declarations.table import UNKNOWN, Bool
 from twin.tables.state import STALE_METRICS_MS, BrokerMetrics, Brokers
@@ -127,57 +127,6 @@ def metrics_age_seconds(metrics: BrokerMetrics, cycle: Cycle) -> ByBroker:
     """Brokers without an exporter have no series."""
     age_ms = np.maximum(cycle.observed_at_ms - metrics.measured_at_ms, 0)
     return ByBroker(metrics.broker, age_ms * _MS)
-
-
-@ratio(
-    "broker_metric_difference",
-    "Value that the twin computes for a metric minus the broker's own. Above 0 in "
-    "upload_lag_bytes: the broker leaves out segments that are still written, or misses a backlog; "
-    "below 0: the broker counts what its offsets show to be in remote storage.",
-    labels=("broker", "metric"),
-    source=("kafka_twin_broker_upload_lag_bytes", "kafka_twin_broker_remote_copy_lag_bytes"),
-)
-def broker_metric_difference(
-    ours: Mapping[tuple[str, ...], float], theirs: Mapping[tuple[str, ...], float]
-) -> Mapping[tuple[str, ...], float]:
-    """The difference for brokers that have both values."""
-    both = ours.keys() & theirs.keys()
-    return {(key[0], "upload_lag_bytes"): ours[key] - theirs[key] for key in sorted(both)}
-
-
-_ESTIMATED: Final = 1.1
-"""The twin's lag is estimated by the mean size of records: a tenth proves nothing."""
-
-
-@ratio(
-    "broker_metric_contradicted",
-    "1 if offsets contradict the broker's own metric, and the twin believes the offsets: the "
-    "metric is too_high, as by KAFKA-20977, or too_low, as by KAFKA-19995. It is behind by an "
-    "upload round, so what lasts for minutes counts.",
-    labels=("broker", "metric", "error"),
-    source=(
-        "kafka_twin_broker_upload_lag_bytes",
-        "kafka_twin_broker_upload_lag_open_bytes",
-        "kafka_twin_broker_remote_copy_lag_bytes",
-    ),
-)
-def broker_metric_contradicted(
-    lag: Mapping[tuple[str, ...], float],
-    open_lag: Mapping[tuple[str, ...], float],
-    theirs: Mapping[tuple[str, ...], float],
-) -> Mapping[tuple[str, ...], float]:
-    """The broker counts closed segments: at most the whole lag, and at least what is not open.
-
-    Source: RemoteLogManager.RLMCopyTask.recordLagStats, Kafka 4.3.
-    """
-    errors = {}
-    for key in sorted(lag.keys() & open_lag.keys() & theirs.keys()):
-        least = (lag[key] - open_lag[key]) / _ESTIMATED
-        if theirs[key] > lag[key] * _ESTIMATED:
-            errors[key] = "too_high"
-        elif theirs[key] < least:
-            errors[key] = "too_low"
-    return {(key[0], "remote_copy_lag_bytes", error): 1 for key, error in errors.items()}
 
 
 def _measured(column: str, name: str, help_text: str, scale: float = 1) -> Metric:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
 
-from twin.declarations.declare import ByRack, gauge, other_elections, ratio, rule
+from twin.declarations.declare import ByRack, gauge, other_elections, rule
 from twin.declarations.signature import ByKafka, EachRule
 from twin.declarations.table import NO_BROKER, Int32, PartitionTable, column
 from twin.kafka.election import ElectionKind, elect
@@ -66,21 +65,3 @@ def rack_leaders(
     """The leaders by rack; brokers without a rack count nowhere."""
     leaders = {"now": partitions.leader, **{name: each.leader for name, each in balanced.items()}}
     return {(name,): ByRack(racks_of(brokers, each)) for name, each in leaders.items()}
-
-
-@ratio(
-    "rack_leader_skew",
-    "Leaders of the rack with the most leaders, divided by the mean of all racks.",
-    labels=("rule",),
-    source=("kafka_twin_rack_leaders",),
-)
-def rack_leader_skew(
-    leaders: Mapping[tuple[str, ...], float],
-) -> Mapping[tuple[str, ...], float]:
-    """The skew by rule; no series where no partition has a leader."""
-    counts: defaultdict[str, list[float]] = defaultdict(list)
-    for (_, rule_name), count in leaders.items():
-        counts[rule_name].append(count)
-    return {
-        (name,): max(each) * len(each) / sum(each) for name, each in counts.items() if sum(each)
-    }

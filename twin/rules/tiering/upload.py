@@ -155,13 +155,14 @@ def broker_upload_lag_bytes(lag: UploadLag, partitions: Partitions) -> ByBroker:
 def broker_upload_lag_open_bytes(
     lag: UploadLag, configs: TopicConfigs, partitions: Partitions
 ) -> ByBroker:
-    """The whole lag of a partition where segment.bytes is not known."""
-    open_bytes = np.where(
-        configs.segment_bytes >= 0,
-        np.fmin(lag.upload_lag_bytes, configs.segment_bytes),
-        lag.upload_lag_bytes,
-    )
-    return _by_leader(np.where(np.isnan(lag.upload_lag_bytes), np.nan, open_bytes), partitions)
+    """The open bytes by leader, without partitions of unknown lag."""
+    return _by_leader(open_bytes(lag, configs), partitions)
+
+
+def open_bytes(lag: UploadLag, configs: TopicConfigs) -> Float64:
+    """[P] bytes of the lag that may be in an open segment; all where segment.bytes is unknown."""
+    segment = np.where(configs.segment_bytes >= 0, configs.segment_bytes, np.inf)
+    return np.minimum(lag.upload_lag_bytes, segment)
 
 
 def _by_leader(values: Float64, partitions: Partitions) -> ByBroker:
