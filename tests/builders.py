@@ -268,13 +268,16 @@ def epochs_frame(part: Partition, epochs: Sequence[tuple[int, int]], at_ms: int 
     )  # fmt: skip
 
 
-def epoch_ends_frame(part: Partition, prev_epoch: int, end: int, at_ms: int = NOW_MS) -> Frame:
+def epoch_ends_frame(
+    part: Partition, prev_epoch: int, end: int, at_ms: int = NOW_MS, found_epoch: int = 0
+) -> Frame:
     """The new leader's answer: the records of that leader epoch end at that offset of its log."""
     return _frame(
         EpochEndsFrame, at_ms, {},
         **_keys([(part.topic, part.id, part.number)]),
         leader_epoch=_ints([part.epoch]),
         prev_epoch=_ints([prev_epoch]),
+        found_epoch=_ints([found_epoch]),
         end_offset=_ints([end]),
     )  # fmt: skip
 

@@ -31,6 +31,9 @@ def cluster() -> Iterator[FakeCluster]:
         yield two
 
 
+COLUMNS = ("leader_epoch", "prev_epoch", "found_epoch", "end_offset")
+
+
 class Watcher:
     """Observes, and gives the answers by topic: leader epoch, epoch before, end offset."""
 
@@ -39,11 +42,11 @@ class Watcher:
         self.brokers = BrokerConnections(cluster.bootstrap, {}, AMPLE_MS)
         self.collector = Collector(CONFIG, self.brokers, retry_denied_ms=0)
 
-    def __call__(self) -> dict[str, tuple[int, int, int]]:
+    def __call__(self) -> dict[str, tuple[int, ...]]:
         observation = self.collector.observe()
         assert observation is not None
         return {
-            row["topic"]: (row["leader_epoch"], row["prev_epoch"], row["end_offset"])
+            row["topic"]: tuple(row[name] for name in COLUMNS)
             for _, message in ObservationEncoder().encode(observation)
             for frame in frames.decode(message, CATALOG.observations).frames
             if frame.header.kind == "epoch_ends"
@@ -72,7 +75,7 @@ def requests(cluster: FakeCluster) -> int:
 def test_a_new_leader_is_asked_once_where_the_epoch_before_ends(cluster, watch):
     assert (watch(), requests(cluster)) == ({}, 0), "nothing is known of an earlier leader"
     watch.elect(2, epoch=5, start=90)
-    assert watch() == {"a": (5, 4, 90)}
+    assert watch() == {"a": (5, 4, 4, 90)}
     assert (watch(), requests(cluster)) == ({}, 1)
 
 
@@ -81,14 +84,14 @@ def test_a_partition_without_a_leader_is_asked_when_it_has_one(cluster, watch):
     watch.elect(-1, epoch=5, start=1_000)
     assert (watch(), requests(cluster)) == ({}, 0)
     watch.elect(1, epoch=6, start=0)
-    assert watch() == {"a": (6, 4, 0)}, "of the last leader's epoch"
+    assert watch() == {"a": (6, 4, 4, 0)}, "of the last leader's epoch"
 
 
 def test_a_leader_without_a_history_answers_that_it_does_not_know(cluster, watch):
     watch()
     watch.elect(2, epoch=5, start=90)
     cluster.world.topics["a"].partitions[0].history = []
-    assert watch() == {"a": (5, 4, -1)}
+    assert watch() == {"a": (5, 4, -1, -1)}
 
 
 def test_of_many_partitions_some_follow_in_later_cycles(cluster, watch):
@@ -105,7 +108,7 @@ def test_what_did_not_arrive_is_sent_again(watch):
     watch.elect(2, epoch=5, start=90)
     watch()
     watch.collector.on_send_failed()
-    assert watch() == {"a": (5, 4, 90)}
+    assert watch() == {"a": (5, 4, 4, 90)}
 
 
 def test_a_leader_that_does_not_answer_is_asked_again(cluster, watch):
@@ -115,7 +118,7 @@ def test_a_leader_that_does_not_answer_is_asked_again(cluster, watch):
     assert watch() == {}
     assert "epoch ends" in {p.source for p in watch.collector.problems}
     cluster.world.unreadable.clear()
-    assert watch() == {"a": (5, 4, 90)}
+    assert watch() == {"a": (5, 4, 4, 90)}
     assert "epoch ends" not in {p.source for p in watch.collector.problems}
 
 
@@ -124,7 +127,7 @@ def test_a_topic_that_comes_or_goes_changes_nothing_for_the_others(cluster, watc
     del cluster.world.topics["b"]
     cluster.world.topics["c"] = Topic({0: Partition([2, 1], epoch=9, history=[(9, 0)])})
     watch.elect(2, epoch=5, start=90)
-    assert watch() == {"a": (5, 4, 90)}
+    assert watch() == {"a": (5, 4, 4, 90)}
 
 
 def test_a_leader_that_changed_while_the_listing_was_incomplete_is_asked(cluster, watch):
@@ -134,4 +137,4 @@ def test_a_leader_that_changed_while_the_listing_was_incomplete_is_asked(cluster
     assert watch() == {}
     topic.error = 0
     watch.elect(2, epoch=5, start=90)
-    assert watch() == {"a": (5, 4, 90)}
+    assert watch() == {"a": (5, 4, 4, 90)}

@@ -57,6 +57,7 @@ class EpochEnd:
     """A new leader's answer about the leader epoch before."""
 
     prev_epoch: int
+    found_epoch: int
     end_offset: int
 
 
@@ -112,7 +113,9 @@ class Observer:
             memory.doubts_at_ms.add(self.now_ms)
         self._judge(p, memory, led)
         memory.is_unclean = False
-        return EpochEnd(led.epoch, _end_of(led.epoch, log))
+        end_offset = _end_of(led.epoch, log)
+        found_epoch = log[end_offset - 1] if end_offset else led.epoch
+        return EpochEnd(led.epoch, found_epoch, end_offset)
 
     def _judge(self, p: PlainPartition, memory: Memory, led: Leadership) -> None:
         """Which records of the last leader's log the new one does not have."""

@@ -91,7 +91,9 @@ def cycle(
         partitions_frame(parts, at_ms),
         replicas_frame(parts, at_ms),
         *(
-            epoch_ends_frame(parts[number], end.prev_epoch, end.end_offset, at_ms)
+            epoch_ends_frame(
+                parts[number], end.prev_epoch, end.end_offset, at_ms, end.found_epoch
+            )
             for number, end in ends.items()
         ),
     ]  # fmt: skip

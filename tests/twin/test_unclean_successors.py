@@ -231,3 +231,22 @@ def test_what_a_replica_wrote_while_it_led_unseen_is_not_what_the_leader_has():
             state, _ = step(state, [epoch_ends_frame(part, 1, 60, at_ms)], at_ms)
     lacking = {s["broker"]: s["records_lost"] for s in shown(state)["unclean_successors"]}
     assert lacking[1] is None
+
+
+def test_a_replica_that_has_records_of_the_old_leaders_epoch_had_truncated_to_its_log():
+    """1 differed from 2 from 60 on, was back and followed it to 90 while 2 was not polled."""
+    state = a_state(Partition(isr=(1, 2), logs={1: Log(70), 2: Log(60)}, silent=(3,)))
+    second = {"leader": 2, "isr": (2,), "epoch": 2}
+    cycles = (
+        (Partition(**second, logs={2: Log(90)}, silent=(1, 3)), 1, 60, 1),
+        (Partition(**second, logs={1: Log(90), 2: Log(90)}, silent=(2, 3)), None, None, 0),
+        (Partition(isr=(1,), epoch=3, logs={1: Log(90), 2: Log(90)}, silent=(2, 3)), 2, 90, 2),
+    )
+    for n, (part, prev_epoch, end, found_epoch) in enumerate(cycles, start=1):
+        at_ms = NOW_MS + n * 5_000
+        state = a_state(part, since=state, at_ms=at_ms)
+        if end:
+            frame = epoch_ends_frame(part, prev_epoch, end, at_ms, found_epoch)
+            state, _ = step(state, [frame], at_ms)
+    assert shown(state)["truncations"] == []
+    assert [loss["cause"] for loss in shown(state)["records_lost"]] == ["acks_1"]

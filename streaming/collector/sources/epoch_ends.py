@@ -43,10 +43,14 @@ _SHARE_OF_DEADLINE: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
-    """Where the records of ``prev_epoch`` end in the log of the leader with ``leader_epoch``."""
+    """Where the records of ``prev_epoch`` end in the log of the leader with ``leader_epoch``.
+
+    ``found_epoch`` is the newest epoch up to that one in its log, or that one if there is none.
+    """
 
     leader_epoch: int
     prev_epoch: int
+    found_epoch: int
     end_offset: int
 
 
@@ -66,6 +70,7 @@ class EpochEndsReading(Reading):
                 **partition_keys(self.placement, np.array(list(here))),
                 "leader_epoch": numbers([e.leader_epoch for e in here.values()], pa.int32()),
                 "prev_epoch": numbers([e.prev_epoch for e in here.values()], pa.int32()),
+                "found_epoch": numbers([e.found_epoch for e in here.values()], pa.int32()),
                 "end_offset": numbers([e.end_offset for e in here.values()], pa.int64()),
             }
             yield EpochEndsFrame, pa.table(columns, schema=EpochEndsFrame.schema())
@@ -110,8 +115,8 @@ class EpochEndSource(Source):
         answers = self._requests.ask(context, listing, changed, deadline)
         self._unanswered = tuple(p.at(EPOCH_ENDS.name) for p in answers.problems.values())
         ends = {
-            row: EpochEnd(*changed[row], end_offset)
-            for row, (_, end_offset) in answers.entries.items()
+            row: EpochEnd(*changed[row], found_epoch, end_offset)
+            for row, (found_epoch, end_offset) in answers.entries.items()
         }
         for row, end in ends.items():
             self._epoch[row] = end.leader_epoch

@@ -38,22 +38,29 @@ EPOCH_END_WITHIN_MS: Final = 15_000
 """A leader that answers, and whose epoch was not read for that long, is judged without it."""
 
 
-class EpochEndsFrame(Observation, PartitionKey, kind="epoch_ends"):
+class EpochEndsFrame(Observation, PartitionKey, kind="epoch_ends", version=2):
     """One row a partition whose leader epoch has changed, as its new leader answered."""
 
     leader_epoch: Int32 = column("leader epoch of the leader that answered", source="Metadata")
     prev_epoch: Int32 = column("leader epoch before the change", source="Metadata")
+    found_epoch: Int32 = column(
+        "newest epoch up to that one in the leader's log, or that one if there is none",
+        source="OffsetForLeaderEpoch",
+    )
     end_offset: Int64 = column(
         "end of that epoch in the leader's log, -1 if it has no history of epochs",
         source="OffsetForLeaderEpoch",
     )
 
 
-class EpochEnds(SparseTable, kind="epoch_ends"):
+class EpochEnds(SparseTable, kind="epoch_ends", version=2):
     """[N] one row a partition: where the records of the leader epoch before end."""
 
     leader_epoch: Int32 = column("leader epoch of the leader that answered")
     prev_epoch: Int32 = column("leader epoch before the change")
+    found_epoch: Int32 = column(
+        "newest epoch up to that one in its log, or that one if there is none"
+    )
     end_offset: Int64 = column("end of that epoch in the leader's log")
     read_at_ms: Int64 = column("when it was read")
 
@@ -64,7 +71,7 @@ class SafeSuccessors(ReplicaTable, kind="safe_successors", on_demand="flags of t
     is_safe: Bool = column("in the ISR or in the ELR", fill=False)
 
 
-class LeaderChanges(SparseTable, kind="leader_changes", version=3):
+class LeaderChanges(SparseTable, kind="leader_changes", version=4):
     """[N] one row a partition whose leader epoch changed, until the start of its epoch is known."""
 
     old_leader: Int32 = column("broker id of the leader before")
@@ -84,6 +91,10 @@ class LeaderChanges(SparseTable, kind="leader_changes", version=3):
     is_unclean: Bool = column("it was neither in the ISR nor in the ELR", fill=False)
     start_offset: Int64 = column("first offset at which its log may differ from the old leader's")
     start_is_exact: Bool = column("that was read from the leader's epochs", fill=False)
+    followed_old: Bool = column(
+        "its log has records of the old leader's epoch, so it had truncated to that leader's log",
+        fill=False,
+    )
 
 
 @rule
@@ -140,7 +151,9 @@ def leader_changes(
     answers_first = answered[row] & (answered_at_ms == UNKNOWN)
     answered_at_ms = np.where(answers_first, now_ms, answered_at_ms)
     new_end = np.where(answers_first, leaders.log_end_offset[row], new_end)
-    start, is_exact = _epoch_starts(row, old_epoch[row], partitions.leader_epoch[row], epochs)
+    start, is_exact, followed_old = _epoch_starts(
+        row, old_epoch[row], partitions.leader_epoch[row], epochs
+    )
     is_late = (answered_at_ms != UNKNOWN) & (now_ms - answered_at_ms >= EPOCH_END_WITHIN_MS)
     is_bound = (start == UNKNOWN) & answered[row] & (is_late | ~changed[row])
     return LeaderChanges(
@@ -157,6 +170,8 @@ def leader_changes(
         is_unclean=was_unclean.astype(bool) | (is_new & ~is_safe),
         start_offset=np.where(is_bound, new_end, start),
         start_is_exact=is_exact,
+        # A log that begins with a later epoch has none of it: the answer is where it begins then.
+        followed_old=followed_old & (start > np.maximum(leaders.log_start_offset[row], 0)),
     )
 
 
@@ -169,15 +184,17 @@ def _written(prev: PrevCycle, cycle: Cycle, row: Rows) -> Int64:
 
 def _epoch_starts(
     row: Rows, old_epoch: Int32, leader_epoch: Int32, epochs: EpochEnds
-) -> tuple[Int64, Bool]:
-    """[N] where the old leader's epoch ends in the leader's log, and whether that was asked.
+) -> tuple[Int64, Bool, Bool]:
+    """[N] where the old leader's epoch ends in the leader's log, whether that was asked, and
+    whether that very epoch was found.
 
     A collector that has started since asked about a later epoch: the old one ends there or before.
     """
     if not len(epochs):
-        return np.full(len(row), UNKNOWN, np.int64), np.zeros(len(row), bool)
+        return np.full(len(row), UNKNOWN, np.int64), *np.zeros((2, len(row)), bool)
     place = keys.find(epochs.row.astype(np.int64), row)
     known = (place != UNKNOWN) & (epochs.leader_epoch[place] == leader_epoch)
     known &= (epochs.prev_epoch[place] >= old_epoch) & (epochs.end_offset[place] != UNKNOWN)
     exact = known & (epochs.prev_epoch[place] == old_epoch)
-    return np.where(known, epochs.end_offset[place], UNKNOWN), exact
+    followed_old = exact & (epochs.found_epoch[place] == old_epoch)
+    return np.where(known, epochs.end_offset[place], UNKNOWN), exact, followed_old

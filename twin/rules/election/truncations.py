@@ -108,7 +108,8 @@ def first_difference(changes: LeaderChanges, before: Truncations) -> tuple[Int64
     """[N] the first offset at which the new leader's log and the old one's differ; it is exact.
 
     A leader from outside the ISR that was away during an earlier change has not truncated since:
-    its log differs from the old leader's from where it would have. One in sync has all of it.
+    its log differs from the old leader's from where it would have. One in sync has all of it, and
+    one that has records of the old leader's epoch has followed it.
     """
     away = before.left()
     place = keys.find(keys.pack(away.row, away.broker), keys.pack(changes.row, changes.new_leader))
@@ -116,6 +117,7 @@ def first_difference(changes: LeaderChanges, before: Truncations) -> tuple[Int64
         return changes.start_offset, changes.start_is_exact
     to_offset = np.where(place == UNKNOWN, UNKNOWN, away.to_offset[place])
     is_lower = changes.is_unclean & (to_offset != UNKNOWN) & (to_offset < changes.start_offset)
+    is_lower &= ~changes.followed_old
     is_exact = changes.start_is_exact & ~(is_lower & (away.answered_at_ms[place] != UNKNOWN))
     return np.where(is_lower, to_offset, changes.start_offset), is_exact
 
