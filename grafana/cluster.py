@@ -146,6 +146,59 @@ def _counts() -> tuple[Json, ...]:
     )
 
 
+def _small() -> tuple[Json, ...]:
+    """Partitions whose replication is too small for any loss, and what is not judged."""
+    return (
+        _count(
+            "No replica to spare",
+            "partitions_no_spare_replica",
+            "Partitions of several replicas, but no more than min.insync.replicas: without any of "
+            "them acks=all is refused.",
+            PLAIN,
+        ),
+        _count(
+            "One, accepted",
+            "partitions_one_replica_accepted",
+            "Partitions of one replica that cluster.one_replica_topics accepts.",
+            PLAIN,
+        ),
+        _count(
+            "Silent successor",
+            "partitions_with_silent_successor",
+            "Partitions whose next leader has not answered for more than ten seconds.",
+            NONE_OR_ORANGE,
+        ),
+        _count(
+            "Not described",
+            "partitions_not_described",
+            "Partitions that no listing has described yet: nothing about them is judged.",
+            NONE_OR_ORANGE,
+        ),
+        _count(
+            "Diskless",
+            "partitions_diskless",
+            "Partitions of diskless topics (KIP-1150).",
+            PLAIN,
+        ),
+    )
+
+
+def _broker_risks() -> Json:
+    return table(
+        "Brokers at risk",
+        "Open risks of brokers; a risk has the same name in the runbook.",
+        ("broker", "risk", "severity"),
+        [
+            TableColumn(
+                "Open",
+                _HERE.latest("broker_at_risk", "broker", "risk", "severity"),
+                Look(mapping={"1": ("open", "orange")}),
+            )
+        ],
+        empty="No broker is at risk",
+    )
+
+
 def _count(title: str, name: str, text: str, steps: Steps = NONE_OR_RED) -> Json:
     return stat(title, text, _HERE.latest(name), Look(steps=steps))
 
@@ -389,13 +442,14 @@ DASHBOARD: Final = Dashboard(
             band(4, *_health(), widths=(4, 5, 6, 4, 5)),
             band(4, *_counts(), predicted_right(_HERE), widths=(5, 5, 5, 5, 4)),
         ),
-        row("Brokers", band(8, _brokers())),
+        row("Brokers", band(8, _brokers(), _broker_risks(), widths=(17, 7))),
         row("Loss of a broker", band(8, _matrix("kafka"))),
         row(
             "Partitions at risk",
             band(10, _at_risk(), _risks(), widths=(15, 9)),
             band(7, _risks_over_time()),
         ),
+        row("Too small for any loss, and not judged", band(4, *_small()), is_collapsed=True),
         row(
             "Other election rules",
             band(8, _matrix("kip1303"), _matrix("kip501")),

@@ -113,12 +113,20 @@ def _kip501() -> tuple[Json, ...]:
     judged = _HERE.total(name, would_have_stayed=("yes", "no"))
     return (
         stat(
-            "Would have stayed under KIP-501",
+            "Would have stayed (KIP-501)",
             "Share of the replicas that left an ISR, where the answer is known. Solution 1: a "
             "replica stays in sync while the leader works on its fetch.",
             f"{stayed} / ({judged} > 0)",
             Look("percentunit", BLUE, decimals=0),
             empty="none left",
+        ),
+        stat(
+            "Would hand over now",
+            "Partitions whose leader would hand over now by solution 2: it processed a fetch of "
+            "the last minute for too long.",
+            _HERE.latest("partitions_kip501_would_hand_over"),
+            Look(steps=BLUE),
+            empty="not switched on",
         ),
         stat(
             "Handovers under KIP-501",
@@ -192,6 +200,21 @@ def _isr() -> Json:
     )
 
 
+def _elections() -> Json:
+    names = {
+        "records_lost_recent": "lost",
+        "records_truncated_recent": "only the old leader had them",
+    }
+    return lines(
+        "Records lost in leader elections",
+        "In the last hour, lower bounds. No producer with acks=all got an acknowledgement for "
+        "records that only the old leader had when a replica in sync took over.",
+        [PanelQuery(_HERE.latest(name), legend) for name, legend in names.items()],
+        Look("locale", lowest=0),
+        colors={"lost": "red", "only the old leader had them": "yellow"},
+    )
+
+
 def _records_lost() -> Json:
     by = ("topic", "partition")
     return table(
@@ -259,6 +282,13 @@ def _measured() -> tuple[Json, ...]:
             empty="Not measured: set collector.metrics_url",
         ),
         lines(
+            "Requests that wait for a handler",
+            "Length of the request queue, of producers, consumers and followers.",
+            [query("request_queue_size", "{{broker}}")],
+            Look(lowest=0),
+            empty="Not measured: set collector.metrics_url",
+        ),
+        lines(
             "Idle request handlers",
             "Share of time in which request handlers are idle; at 0 requests queue.",
             [query("request_handlers_idle_ratio", "{{broker}}")],
@@ -290,16 +320,20 @@ DASHBOARD: Final = Dashboard(
             band(8, *_verdicts(), widths=(14, 10)),
             band(8, *_laggards()),
         ),
-        row("ISR thrash", band(8, *_thrash(), widths=(10, 14)), band(8, _isr(), _records_lost())),
+        row(
+            "ISR thrash",
+            band(8, *_thrash(), widths=(10, 14)),
+            band(8, _isr()),
+        ),
+        row("Records lost", band(8, _elections(), _records_lost()), is_collapsed=True),
         row(
             "What brokers measure and log",
-            band(8, *_measured()[:2]),
-            band(8, *_measured()[2:]),
+            *bands(8, _measured(), across=3),
             is_collapsed=True,
         ),
         row(
             "What KIP-501 would change",
-            band(8, *_kip501(), widths=(6, 6, 12)),
+            band(8, *_kip501(), widths=(6, 6, 5, 7)),
             is_collapsed=True,
         ),
     ),

@@ -301,10 +301,35 @@ def _measured() -> tuple[Json, ...]:
             empty=_NO_JMX,
         ),
         lines(
+            "Bytes read from remote storage",
+            "Bytes for consumers a second.",
+            [query("remote_fetch_bytes_per_second")],
+            Look("Bps", lowest=0),
+            empty=_NO_JMX,
+        ),
+        lines(
+            "Failures of remote storage",
+            "Reads for consumers and uploads that failed, a second.",
+            [
+                query("remote_fetch_errors_per_second", "{{broker}}: reads"),
+                query("remote_copy_errors_per_second", "{{broker}}: uploads"),
+            ],
+            Look("ops", lowest=0),
+            empty=_NO_JMX,
+        ),
+        lines(
             "Remote reads queue",
             "Reads from remote storage that wait for a reader thread.",
             [query("remote_reader_queue_size")],
             Look(lowest=0),
+            empty=_NO_JMX,
+        ),
+        lines(
+            "Idle remote readers",
+            "Share of time in which the threads that read from remote storage are idle; at 0 reads "
+            "queue.",
+            [query("remote_reader_idle_ratio")],
+            Look("percentunit", ((None, "red"), (0.3, "transparent")), lowest=0, highest=1),
             empty=_NO_JMX,
         ),
         lines(
@@ -328,6 +353,19 @@ def _measured() -> tuple[Json, ...]:
             _BYTES,
             empty="Nothing is tiered, or Kafka is older than 3.9",
         ),
+        table(
+            "Metrics of brokers that offsets contradict",
+            "Believe the twin's number: what offsets show cannot be more or less than that.",
+            ("broker", "metric", "error"),
+            [
+                TableColumn(
+                    "Contradicted",
+                    _HERE.latest("broker_metric_contradicted", "broker", "metric", "error"),
+                    Look(mapping={"1": ("yes", "orange")}),
+                )
+            ],
+            empty="None, or no metrics of brokers are scraped",
+        ),
     )
 
 
@@ -349,8 +387,7 @@ DASHBOARD: Final = Dashboard(
         row("Cold replicas (KIP-1303)", band(8, *_cold(), *_consumers())),
         row(
             "What brokers measure",
-            band(8, *_measured()[:2]),
-            band(8, *_measured()[2:]),
+            *bands(8, _measured(), across=3),
             is_collapsed=True,
         ),
         row(
