@@ -30,15 +30,15 @@ PARTS: Final = {
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the parts; each prints its figures as it has them."""
-    chosen, more = _parser().parse_known_args(arguments)
-    if chosen.sizes:
-        import_module("tests.bench.sizes").main([*["--full"] * chosen.full, *more])
+    given, more = _parser().parse_known_args(arguments)
+    if given.sizes:
+        import_module("tests.bench.sizes").main([*["--full"] * given.full, *more])
         return
     if more:
         _parser().error(f"unknown: {' '.join(more)}; only --sizes takes more")
-    for name in chosen.parts or PARTS:
+    for name in given.parts or PARTS:
         part = PARTS[name]
-        options = [["--full"] * chosen.full] if part.takes_full else []
+        options = [["--full"] * given.full] if part.takes_full else []
         import_module(f"tests.bench.{name}").main(*options)
 
 

@@ -31,7 +31,7 @@ from twin.engine.state import ShardState
 from twin.step import step
 
 
-def told(*parts: Partition, of: str = "t", **config: Any) -> list[str]:
+def sentences_about(*parts: Partition, of: str = "t", **config: Any) -> list[str]:
     client = a_client(with_events(a_state(*parts, brokers=(1, 2, 3), **config)))
     answer = client.get(f"/api/v1/partitions/{of}/0/why")
     assert answer.status_code == 200, answer.text
@@ -40,7 +40,7 @@ def told(*parts: Partition, of: str = "t", **config: Any) -> list[str]:
 
 
 def test_a_partition_in_order_says_leader_isr_and_who_leads_next_and_why():
-    leads, isr, kafka, *_ = told(Partition(), min_insync_replicas=2)
+    leads, isr, kafka, *_ = sentences_about(Partition(), min_insync_replicas=2)
     assert leads == "Broker 1 leads t-0, in leader epoch 1."
     assert isr == (
         "3 of 3 replicas in the ISR: 1, 2, 3; out of it: none. "
@@ -53,7 +53,7 @@ def test_a_partition_in_order_says_leader_isr_and_who_leads_next_and_why():
 
 
 def test_a_replica_that_cannot_lead_is_passed_over_and_named():
-    [kafka] = [each for each in told(Partition(isr=(1, 3))) if "by Kafka's" in each]
+    [kafka] = [each for each in sentences_about(Partition(isr=(1, 3))) if "by Kafka's" in each]
     assert kafka.startswith("If broker 1 is lost, broker 3 leads by Kafka's election")
     assert kafka.endswith("after the leader; 2 cannot lead.")
 
@@ -61,11 +61,11 @@ def test_a_replica_that_cannot_lead_is_passed_over_and_named():
 def test_a_risk_is_said_with_its_meaning():
     assert (
         "Risk at_min_isr: a replica is missing; if one more leaves the ISR, acks=all is refused."
-    ) in told(Partition(isr=(1, 3)), min_insync_replicas=2)
+    ) in sentences_about(Partition(isr=(1, 3)), min_insync_replicas=2)
 
 
 def test_a_partition_without_a_leader_is_offline_and_says_why_nobody_leads():
-    sentences = told(Partition(leader=-1, isr=(), offline=(1, 2, 3)))
+    sentences = sentences_about(Partition(leader=-1, isr=(), offline=(1, 2, 3)))
     assert sentences[0] == "t-0 has no leader: it is offline."
     assert (
         "At an election, nobody leads by Kafka's election: no other replica is in sync and online, "
@@ -78,7 +78,7 @@ def test_an_election_that_prefers_warm_replicas_differs_and_says_so():
     parts = Partition(logs={2: cold}, log=Log(size_bytes=2 * MIB))
     by_kip = [
         each
-        for each in told(parts, eligible_local_log_bytes=MIB)
+        for each in sentences_about(parts, eligible_local_log_bytes=MIB)
         if "by KIP-1303's" in each
     ]  # fmt: skip
     assert by_kip == [

@@ -31,7 +31,7 @@ def common(one: Log, other: Log) -> int:
 
 @dataclass
 class PlainPartition:
-    """What the controller and the disks have of one partition."""
+    """One partition, as the controller and the disks have it."""
 
     number: int
     replicas: list[int]

@@ -1,4 +1,4 @@
-"""What can be known of ``brokers.PlainCluster`` by asking it every few seconds, in plain Python.
+"""An observer that asks ``brokers.PlainCluster`` every few seconds, in plain Python.
 
 The observer keeps the last answer of each replica, record by record, and says what follows from it.
 An answer of a replica is as old as that: a log that nobody has read since may have grown.
@@ -35,7 +35,7 @@ class Leadership:
 
 @dataclass
 class Memory:
-    """What is remembered of one partition."""
+    """The memory of one partition."""
 
     answers: dict[int, Log] = field(default_factory=dict)
     answered_at_ms: dict[int, int] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Observer:
         return sorted(found, key=lambda one: one["broker"])
 
     def unclean_successors(self, p: PlainPartition) -> dict[int, int]:
-        """What each replica outside the ISR and the ELR lacks of its leader's last answer."""
+        """Records of the leader's last answer that each replica outside ISR and ELR lacks."""
         end = len(self.memory[p.number].answers[p.leader])
         outside = [b for b in p.replicas if b not in {p.leader, *p.isr, *p.elr}]
         return {broker: max(end - self._common(p, broker), 0) for broker in outside}

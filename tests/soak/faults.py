@@ -308,7 +308,7 @@ def _several(soak: Soak, fault: str, *brokers: int) -> Iterator[Callable[[], Non
 
 
 def _lost_together(soak: Soak, fault: str, brokers: Collection[int]) -> Note:
-    """What ``whatif lose`` says of all that those brokers lead now."""
+    """The answer of ``whatif lose`` about all that those brokers lead now."""
     query = "&".join(f"broker={broker}" for broker in brokers)
     answer = soak.stage.until(
         lambda: soak.stage.api(f"whatif/lose?limit=1000&{query}"), FENCED_WITHIN_S, "no answer"

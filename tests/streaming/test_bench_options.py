@@ -29,10 +29,10 @@ def test_an_unknown_part_or_option_is_refused_before_anything_runs(arguments, ca
 
 
 def test_the_peak_of_the_collector_is_without_what_its_parent_used():
-    held = bytearray(300 << 20)
-    held[:: 4 << 10] = b"x" * len(held[:: 4 << 10])
+    ballast = bytearray(300 << 20)
+    ballast[:: 4 << 10] = b"x" * len(ballast[:: 4 << 10])
     probe = "from tests.bench.collector import _rss_peak_megabytes as p; print(p())"
     printed = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True)
     assert _rss_peak_megabytes() > 300
     assert float(printed.stdout) < 250
-    assert len(held) == 300 << 20
+    assert len(ballast) == 300 << 20

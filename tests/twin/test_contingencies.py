@@ -28,7 +28,7 @@ BROKERS = 6
 
 
 def by_lose(state: ShardState, lost: Sequence[int]) -> dict[tuple[str, str], int]:
-    """What ``lose`` of those brokers says, but for records of unknown number."""
+    """The answer of ``lose`` about those brokers, but for records of unknown number."""
     loss = whatif.lose(state, lost)
     loses = np.isin(state[Partitions].leader[loss.row], lost)
     records = whatif.loss_columns(state, loss, np.arange(len(loss.row)))["records_lost"]

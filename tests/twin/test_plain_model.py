@@ -105,7 +105,7 @@ def cycle(
 
 
 def said(state: ShardState) -> dict[int, dict[str, Any]]:
-    """What the twin says of each partition, by its number."""
+    """The answers of the twin about each partition, by its number."""
     rows = np.arange(PARTITIONS)
     objects = partition_objects(state, rows, state.observed_at_ms)
     reads = dict(zip(state[GroupReads].row.tolist(), state[GroupReads].reads_from, strict=True))

@@ -30,7 +30,7 @@ WITHOUT_SDK = "import sys; sys.modules['mcp'] = None; from streaming.cli.main im
 NOT_INSTALLED = "MCP needs packages that are not installed: pip install 'kafka-twin[mcp]'"
 
 
-def told(url: str, *calls: Call) -> list:
+def over_stdio(url: str, *calls: Call) -> list:
     """The results of calls to a process that asks the URL."""
     arguments = ["-m", "streaming", "mcp", "--url", url]
 
@@ -45,7 +45,7 @@ def told(url: str, *calls: Call) -> list:
 
 def test_over_stdio_it_answers_what_the_exporter_answers():
     with an_exporter(STORE, mcp=False) as url:  # it needs the API alone
-        lose, wrong, group = told(
+        lose, wrong, group = over_stdio(
             url,
             ("what_if_lose", {"broker": [2], "limit": 5}),
             ("partitions", {"limit": 3_000}),
@@ -63,7 +63,7 @@ def test_a_name_is_what_it_is_in_a_path_through_both_doors(name):
     state, _ = step(a_state(read), in_groups([Group(name, [(read, 10)])], NOW_MS), NOW_MS)
     call = ("group", {"group": name})
     with an_exporter(a_store(state)) as url:
-        answers = [*called(url, call), *told(url, call)]
+        answers = [*called(url, call), *over_stdio(url, call)]
     for answer in answers:
         assert not answer.is_error, text_of(answer)
         assert answer.structured_content["group"] == name
@@ -71,7 +71,7 @@ def test_a_name_is_what_it_is_in_a_path_through_both_doors(name):
 
 def test_an_exporter_that_does_not_answer_is_one_line_and_the_process_goes_on():
     url = f"http://127.0.0.1:{a_free_port()}"
-    for result in told(url, ("summary", {}), ("brokers", {})):
+    for result in over_stdio(url, ("summary", {}), ("brokers", {})):
         assert result.is_error
         assert text_of(result) == f"{url}: does not answer: Connection refused"
 
@@ -87,7 +87,7 @@ def test_a_server_that_is_no_exporter_is_one_line():
         await send({"type": "http.response.body", "body": b"<html>hello</html>"})
 
     with served(elsewhere) as url:
-        [result] = told(url, ("summary", {}))
+        [result] = over_stdio(url, ("summary", {}))
     assert text_of(result) == "no answer of an exporter of kafka-twin: HTTP status 200"
 
 
