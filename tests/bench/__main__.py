@@ -21,6 +21,7 @@ PARTS: Final = {
     "questions": Part("questions over HTTP, and a scrape beside them", takes_full=True),
     "console": Part("the console's first picture and clicks, 100 000 partitions"),
     "collector": Part("a cycle of the collector, on a real cluster"),
+    "small": Part("CPU and memory of a whole twin of five brokers, idle and busy"),
     "end_to_end": Part(
         "Kafka in, the whole twin, Kafka out, beside one Spark key a partition", takes_full=True
     ),

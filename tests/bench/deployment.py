@@ -123,24 +123,41 @@ def until_written(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Us
     return now._replace(memory_bytes=max(most, now.memory_bytes))
 
 
-def usage() -> Usage:
-    """The usage of this process and those below it; brokers have a session of their own."""
+class Process(NamedTuple):
+    """A process of this machine."""
+
+    pid: int
+    parent: int
+    session: int
+    cpu_s: float  # of its ended children as well
+    resident_bytes: int
+
+
+def processes() -> dict[int, Process]:
+    """All processes by their id."""
     page, tick = resource.getpagesize(), os.sysconf("SC_CLK_TCK")
-    processes: dict[int, tuple[int, int, Usage]] = {}
+    found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
             fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            ticks = sum(int(f) for f in fields[11:15])  # children that have ended are in it
-            used = Usage(int(fields[21]) * page, ticks / tick)
-            processes[int(entry.name)] = int(fields[1]), int(fields[3]), used
+            cpu_s = sum(int(f) for f in fields[11:15]) / tick
+            found[int(entry.name)] = Process(
+                int(entry.name), int(fields[1]), int(fields[3]), cpu_s, int(fields[21]) * page
+            )
+    return found
+
+
+def usage() -> Usage:
+    """The usage of this process and those below it; brokers have a session of their own."""
+    found = processes()
     mine, session = {os.getpid()}, os.getsid(0)
     for _ in range(8):
         mine |= {
-            pid for pid, (parent, its_session, _) in processes.items()
-            if parent in mine and its_session == session
+            each.pid for each in found.values()
+            if each.parent in mine and each.session == session
         }  # fmt: skip
-    uses = [processes[pid][2] for pid in mine]
-    return Usage(sum(u.memory_bytes for u in uses), sum(u.cpu_s for u in uses))
+    uses = [found[pid] for pid in mine]
+    return Usage(sum(u.resident_bytes for u in uses), sum(u.cpu_s for u in uses))
 
 
 def bytes_on_disk(home: Path, topic: str) -> int:
