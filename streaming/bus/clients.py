@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
@@ -29,6 +29,12 @@ MAX_MESSAGE_BYTES: Final = 1_048_588
 _BUFFER_BYTES: Final = 64 << 20
 _GIVE_UP_MS: Final = 30_000
 _FETCH_BYTES: Final = 16 << 20
+_FETCH_WAIT_MS: Final = 1_000
+"""How long a broker keeps a fetch that finds nothing. A look (``_LOOK_MS``) waits behind it."""
+
+Start = Literal["beginning", "end"] | int
+"""Where a reader begins; a number: so many records before the end of each partition."""
+
 _LOOK_EVERY_S: Final = 5.0
 """How often a reader without records checks that its topics exist and may be described."""
 
@@ -201,9 +207,9 @@ class Reader:
     """
 
     def __init__(
-        self, config: Config, names: Sequence[str], start: Literal["beginning", "end"] | int
+        self, config: Config, names: Sequence[str], start: Start | Mapping[str, Start]
     ) -> None:
-        """Connect and take position: the beginning, the end, or that many records before the end.
+        """Connect and take position, the same in all topics or each topic's own.
 
         Raises:
             BusError: the bus cannot be reached, or a topic does not exist (``topic_missing``).
@@ -215,6 +221,7 @@ class Reader:
             "enable_auto_commit": False,
             "auto_offset_reset": "earliest",
             "fetch_max_bytes": _FETCH_BYTES,
+            "fetch_max_wait_ms": _FETCH_WAIT_MS,
             "max_partition_fetch_bytes": 4 << 20,
             "request_timeout_ms": 15_000,
             "allow_auto_create_topics": False,
@@ -248,13 +255,14 @@ class Reader:
             assigned += [TopicPartition(name, p) for p in sorted(partitions)]
         return assigned
 
-    def _assign(self, start: Literal["beginning", "end"] | int) -> None:
+    def _assign(self, starts: Start | Mapping[str, Start]) -> None:
         assigned = self._partitions()
         self._consumer.assign(assigned)
         first = self._consumer.beginning_offsets(assigned)
         self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = self._consumer.end_offsets(assigned)
         for tp in assigned:
+            start = starts[tp.topic] if isinstance(starts, Mapping) else starts
             if start == "beginning":
                 place = first[tp]
             elif start == "end":
@@ -294,11 +302,12 @@ class Reader:
             for r in records
         ]
 
-    def caught_up(self) -> bool:
-        """All records that existed when the reader started have been read."""
+    def caught_up(self, name: str = "") -> bool:
+        """All records, or those of one topic, that existed at the start have been read."""
         return all(
             (self._consumer.position(tp, timeout_ms=1_000) or 0) >= end
             for tp, end in self._ends.items()
+            if name in ("", tp.topic)
         )
 
     def has_records_since(self, name: str, since_ms: int) -> bool | None:

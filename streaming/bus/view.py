@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -17,6 +17,7 @@ import msgspec
 
 from streaming.bus.chains import Chain
 from streaming.bus.freshness import BusState, Rhythm
+from streaming.bus.late import late_totals
 from streaming.bus.parts import parts_of
 from streaming.bus.topics import key as bus_key
 from streaming.runtime.config import CollectorConfig
@@ -284,9 +285,7 @@ class SnapshotStore:
         Args:
             now_ms: when they arrived, for a reader that goes on reading; UNKNOWN for others.
         """
-        self._views |= {
-            shard: ShardView(state, shard_totals(state)) for shard, state in self._fresh.items()
-        }
+        self._views |= {shard: _shard_view(state) for shard, state in self._fresh.items()}
         self._fresh = {}
         shards = tuple(self._views[n] for n in sorted(self._views) if n != CLUSTER)
         own = self._views.get(CLUSTER)
@@ -301,11 +300,7 @@ class SnapshotStore:
             bus=before.bus,
             snapshots_read=self._snapshots_read,
             cluster=None if own is None else own.state,
-            totals=cluster_totals(
-                self._catalog,
-                [shard.totals for shard in shards],
-                None if own is None else own.totals,
-            ),
+            totals=_totals(self._catalog, shards, own),
             events=Counter(self._events),
             refused=Counter(self._refused),
             snapshots_refused=Counter(self._snapshots_refused),
@@ -319,6 +314,19 @@ class SnapshotStore:
             rhythm = before.rhythm.arrived(observed_at_ms, before.observed_at_ms, now_ms)
             self.view = replace(self.view, rhythm=rhythm)
         return self.view
+
+
+def _shard_view(state: ShardState) -> ShardView:
+    return ShardView(state, late_totals(state.observed_at_ms, lambda: shard_totals(state)))
+
+
+def _totals(catalog: Catalog, shards: Sequence[ShardView], own: ShardView | None) -> Totals:
+    """The totals of a view; those of shards that stay the same are not computed again."""
+    if not shards:
+        return Totals()
+    of_shards, of_cluster = [each.totals for each in shards], None if own is None else own.totals
+    newest_ms = max(each.observed_at_ms for each in of_shards)
+    return late_totals(newest_ms, lambda: cluster_totals(catalog, of_shards, of_cluster))
 
 
 def _is_behind(own: ShardView, shards: Collection[ShardView]) -> bool:

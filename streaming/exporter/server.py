@@ -1,6 +1,6 @@
-"""Runs the exporter: one thread reads the bus and renders, the main thread serves.
+"""Runs the exporter: one thread reads the bus, the main thread serves.
 
-An unavailable bus is tried again without limit; meanwhile the last exposition is served.
+An unavailable bus is tried again without limit; meanwhile the last view is served.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from streaming import bus
+from streaming.bus.arrow import use_little_memory
+from streaming.bus.clients import Start
 from streaming.bus.freshness import BusState
-from streaming.bus.view import SnapshotStore
+from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.exporter.agents.door import why_closed
 from streaming.exporter.api import application
 from streaming.exporter.events.log import EventLog
@@ -38,7 +40,10 @@ EVENTS_READ_BACK: Final = 10_000
 
 STALLED_AFTER_MS: Final = 60_000
 SEND_ON_FOR_S: Final = 2
-POLL_MS: Final = 200
+POLL_MS: Final = 1_000
+"""The longest time without new records; a poll ends when there are some."""
+
+TICK_S: Final = 1.0
 LOOK_EVERY_S: Final = 2.0
 RETRY_PAUSE_S: Final = 2.0
 LOG_AGAIN_AFTER_S: Final = 60.0
@@ -52,7 +57,7 @@ class ExporterError(UserError, RuntimeError):
 
 
 class SnapshotReader:
-    """The thread that updates the exposition. ``broken`` has the error that ended it, if any."""
+    """The thread that updates the view. ``broken`` has the error that ended it, if any."""
 
     def __init__(
         self,
@@ -78,7 +83,31 @@ class SnapshotReader:
         self._look_at_s = 0.0
         self._answered_at_ms = wall_clock_ms()  # the bus; at first it has had no time to
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
-        self.exposition = Exposition(self._store.view)
+        # The newest view, and the same as it was published, before more was seen of the bus.
+        self._newest = self._store.view, self._store.view
+        self._rendering = threading.Lock()
+        self._rendered = Exposition(self._store.view)
+
+    @property
+    def view(self) -> ClusterView:
+        """The newest view."""
+        return self._newest[0]
+
+    def publish(self, now_ms: int) -> None:
+        """Make the messages taken so far the newest view."""
+        view = self._store.publish(now_ms)
+        self._newest = view, view
+
+    def exposition(self) -> Exposition:
+        """The exposition of the newest view, rendered at the first scrape after it.
+
+        Scrapes are rarer than cycles, and most views are never scraped.
+        """
+        with self._rendering:
+            view, published = self._newest
+            if self._rendered.view is not published:
+                self._rendered = self._renderer.render(published)
+            return replace(self._rendered, view=view)
 
     def start(self) -> None:
         """Start reading."""
@@ -122,15 +151,15 @@ class SnapshotReader:
     def _read(self) -> None:
         names = bus.topics(self._config)
         bus.ensure_topics(self._config)
-        with (
-            bus.Reader(self._config, [names.snapshots], "beginning") as snapshots,
-            bus.Reader(self._config, [names.events], EVENTS_READ_BACK) as events,
-        ):
+        starts: dict[str, Start] = {names.snapshots: "beginning", names.events: EVENTS_READ_BACK}
+        with bus.Reader(self._config, list(starts), starts) as reader:
             log.info("reading", topic=names.snapshots)
-            self._events.begin(events.ranges(names.events))
+            self._events.begin(reader.ranges(names.events))
             ready = False
             while not self._stop.is_set():
-                records = snapshots.poll(POLL_MS)
+                polled = reader.poll(POLL_MS)
+                records = [record for record in polled if record.topic == names.snapshots]
+                reported = [record for record in polled if record.topic == names.events]
                 touch_liveness_file(self._config.health.folder, "exporter")
                 # A backlog has many messages of each key: only the last readable one is needed.
                 taken: set[bytes | None] = set()
@@ -139,20 +168,19 @@ class SnapshotReader:
                         record.key, record.value, record.timestamp_ms
                     ):
                         taken.add(record.key)
-                reported = events.poll(0)
                 for record in reported:
                     event = self._store.take_event(record.value)
                     self._events.take(record, event)
                     if event is not None and self._annotator is not None:
                         self._annotator.take(event)
                 if not self._events.is_ready or reported:
-                    self._events.publish(is_ready=events.caught_up())
-                # Old snapshots are not rendered one by one.
-                if (records or reported) and (ready := ready or snapshots.caught_up()):
-                    self.exposition = self._renderer.render(self._store.publish(wall_clock_ms()))
-                if records or reported:
+                    self._events.publish(is_ready=reader.caught_up(names.events))
+                # Old snapshots are not published one by one.
+                if polled and (ready := ready or reader.caught_up(names.snapshots)):
+                    self.publish(wall_clock_ms())
+                if polled:
                     self._answered_at_ms = wall_clock_ms()
-                self._look_at_bus(snapshots)
+                self._look_at_bus(reader)
 
     def _look_at_bus(self, reader: bus.Reader) -> None:
         """While observations are late, find out whom they wait for: bus, collector or query."""
@@ -174,9 +202,8 @@ class SnapshotReader:
 
     def _note_bus(self, **seen: Any) -> None:
         """Publish what was seen of the bus."""
-        noted = self._store.note_bus(BusState(holds_cluster=not self._config.bus.bootstrap, **seen))
-        if noted is not self.exposition.view:
-            self.exposition = replace(self.exposition, view=noted)
+        state = BusState(holds_cluster=not self._config.bus.bootstrap, **seen)
+        self._newest = self._store.note_bus(state), self._newest[1]
 
 
 class Server(uvicorn.Server):  # type: ignore[misc]
@@ -193,6 +220,8 @@ class Server(uvicorn.Server):  # type: ignore[misc]
             )
         )
         self._events = events
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = asyncio.Event()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finish sending answers for a while, then disconnect clients that do not read them.
@@ -206,10 +235,22 @@ class Server(uvicorn.Server):  # type: ignore[misc]
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
+    async def main_loop(self) -> None:
+        """Wait for the end; the header Date is made once a second.
+
+        Uvicorn looks ten times a second, which costs as much as all else that an idle server does.
+        """
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), TICK_S)
+
     def end(self) -> None:
         """Stop serving; first end the streams of events, which have no end by themselves."""
         self._events.close()
         self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._over.set)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -224,6 +265,7 @@ def run(config: Config) -> None:
         ConfigError: an unknown client setting.
         ExporterError: the port is not available, reading failed, or Grafana is half configured.
     """
+    use_little_memory()
     bus.settings(config)
     annotator = _annotator(config)
     if config.exporter.mcp is True and (closed := why_closed(config.exporter)):
@@ -231,8 +273,8 @@ def run(config: Config) -> None:
     listening = listen(config.exporter.host, config.exporter.port)
     events = EventLog()
     source = ViewSource(
-        catalog_of(config), config.cluster.name, lambda: reader.exposition, events=events,
-        own_topics=bus.own_topics(config),
+        catalog_of(config), config.cluster.name, lambda: reader.exposition(), events=events,
+        own_topics=bus.own_topics(config), newest=lambda: reader.view,
     )  # fmt: skip
     server = Server(application(source, config.exporter), events)
     reader = SnapshotReader(config, server.end, annotator, events)

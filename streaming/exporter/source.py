@@ -21,7 +21,11 @@ def wall_clock_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ViewSource:
-    """The newest state of one cluster; nothing here sends requests to Kafka."""
+    """The newest state of one cluster; nothing here sends requests to Kafka.
+
+    ``current`` renders the exposition if that of the newest view is not there; ``newest`` is that
+    view, for answers that need no exposition.
+    """
 
     catalog: Catalog
     cluster: str
@@ -31,8 +35,9 @@ class ViewSource:
     streams: StreamCounts = field(default_factory=StreamCounts)
     calls: CallCounts = field(default_factory=CallCounts)
     own_topics: Collection[str] = ()  # topics of the bus, if it is on the watched cluster
+    newest: Callable[[], ClusterView] | None = None
 
     @property
     def view(self) -> ClusterView:
         """The newest view."""
-        return self.current().view
+        return self.current().view if self.newest is None else self.newest()

@@ -18,8 +18,11 @@ import pytest
 
 from streaming.exporter.server import SnapshotReader
 from streaming.lab.processes import free_base_port
-from streaming.runtime.config import Config
+from streaming.runtime.config import BusConfig, ClusterConfig, Config
+from tests.builders import Partition, a_state
 from tests.waiting import until
+from twin.declarations.table import UNKNOWN
+from twin.engine import codec
 
 WITHIN_S = 60
 
@@ -125,3 +128,18 @@ def test_reading_that_breaks_ends_the_exporter_and_keeps_the_cause():
     assert ended.wait(100)
     reader.stop()
     assert reader.broken == "ValueError: a bug"
+
+
+def test_a_view_is_rendered_at_its_first_scrape_and_copied_at_the_next():
+    config = Config(cluster=ClusterConfig(name="c"), bus=BusConfig(shards=1))
+    reader = SnapshotReader(config, lambda: None)
+    reader._store.take_snapshot(b"c/0", codec.encode(a_state(Partition())))
+    before = reader.exposition()
+    reader.publish(UNKNOWN)
+    first = reader.exposition()
+    reader._note_bus(silent_since_ms=1)
+    second = reader.exposition()
+    assert (len(before.view.shards), len(first.view.shards)) == (0, 1)
+    assert second.blocks is first.blocks
+    assert second.view is reader.view
+    assert not second.view.bus.answers

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 import pytest
 
 from streaming import bus
-from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.server import SnapshotReader
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
 from tests.collector.fake_broker import FakeCluster, Log, Topic, World, fake_cluster
 from tests.collector.fake_broker import Partition as Stored
+from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 
 CLUSTER = "c"
@@ -53,13 +53,13 @@ def why_not_up(
     if observed_at_ms is not None:
         state = a_state(Partition(), at_ms=observed_at_ms)
         exporter._store.take_snapshot(f"{CLUSTER}/0".encode(), codec.encode(state))
-        exporter.exposition = Exposition(exporter._store.publish())
+        exporter.publish(UNKNOWN)
     with bus.Reader(config, [names.snapshots], "beginning") as reader:
         if then_silent:
             brokers[1].silent = True
         exporter._look_at_bus(reader)
     # A busy machine takes more than a second for this.
-    return re.sub(r"\d+ s old", "N s old", exporter.exposition.view.why_not_up(now_ms()))
+    return re.sub(r"\d+ s old", "N s old", exporter.view.why_not_up(now_ms()))
 
 
 def test_a_slow_query_is_not_taken_for_a_collector_that_does_not_run(

@@ -1,7 +1,7 @@
 """The exposition: sums and series of partitions and replicas, in text format 0.0.4.
 
-Rendered when a view is new, not when it is scraped; only what depends on the clock (up, age) is
-written at the scrape. Blocks of unchanged shards are used again.
+Rendered once for a view, at the first scrape after it; only what depends on the clock (up, age) is
+written at each scrape. Blocks of unchanged shards are used again.
 """
 
 from __future__ import annotations
