@@ -29,13 +29,14 @@ class BatchMetrics:
         """Why no batch has ended for three cycles, in a sentence; empty while batches end."""
         return f"no batch has ended for three cycles: {self._stall.text}" if self._stall else ""
 
-    def update(self, query: StreamingQuery) -> list[Mapping[str, Any]]:
+    def update(
+        self, query: StreamingQuery, newest: Mapping[str, Any] | None
+    ) -> list[Mapping[str, Any]]:
         """Add the batches that have ended since the last call, and return their reports.
 
         Spark keeps the progress of the last hundred; reading all of these costs more than reading
         the newest, and is rarely needed.
         """
-        newest = progress_data(query.lastProgress)
         if newest is None:
             return []
         last_batch = newest["batchId"] if is_batch(newest) else newest["batchId"] - 1

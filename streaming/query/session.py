@@ -35,6 +35,14 @@ quarter of an executor's JVM. Other collectors ignore the region size.
 _COLLECTOR: Final = "-XX:+UseParallelGC"
 """For a JVM of our own: the threads of G1 compete with tasks."""
 
+SMALL_UP_TO_SHARDS: Final = 4
+"""A JVM of our own with no more shards than that saves memory; a larger one saves time."""
+
+_SMALL_COLLECTOR: Final = (
+    "-XX:+UseSerialGC -Xms96m -Xmn64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25"
+)
+"""The heap grows to what lives in it. The parallel collector keeps half a gigabyte for 120 MB."""
+
 FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
 _OF_FOLDERS: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -192,23 +200,32 @@ def _of_this_machine(config: Config) -> dict[str, str]:
     """Settings that only take effect when the driver starts."""
     os.environ["JAVA_HOME"] = str(Path(jars.java()).resolve().parents[1])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # The C library would keep memory for each of 250 threads.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.metricsEnabled": "false",
+        # Spark's status keeps what ended for a UI that is not there: a thousand jobs and batches.
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
+        "spark.sql.ui.retainedExecutions": "20",
         "spark.jars": ",".join(map(str, jars.ensure("spark"))),
         "spark.driver.memory": config.query.driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} "
-        f"{_JAVA_OPTIONS} {_collector(os.environ)}",
+        f"{_JAVA_OPTIONS} {_collector(os.environ, config.bus.shards)}",
     }
 
 
-def _collector(environment: Mapping[str, str]) -> str:
+def _collector(environment: Mapping[str, str], shards: int) -> str:
     """Our garbage collector, unless one is set: Java does not start with two."""
     given = " ".join(environment.get(name, "") for name in _OPTION_VARIABLES)
-    return "" if re.search(r"-XX:\+Use\w+GC\b", given) else _COLLECTOR
+    if re.search(r"-XX:\+Use\w+GC\b", given):
+        return ""
+    return _SMALL_COLLECTOR if shards <= SMALL_UP_TO_SHARDS else _COLLECTOR
 
 
 def _persistent(master: str) -> str:
