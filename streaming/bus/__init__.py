@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streaming.bus.clients import BusError, Reader, Record, Sender, settings
+from streaming.bus.shards import await_shards, with_known_shards
 from streaming.bus.topics import (
     BusTopics,
     check_shards,
@@ -22,6 +23,7 @@ __all__ = [
     "Reader",
     "Record",
     "Sender",
+    "await_shards",
     "check_shards",
     "ensure_topics",
     "key",
@@ -32,4 +34,5 @@ __all__ = [
     "topic_configs",
     "topics",
     "watch_group",
+    "with_known_shards",
 ]

@@ -37,7 +37,11 @@ def newest(config: Config, within_s: float = WITHIN_S) -> ClusterView:
         BusError: the snapshots cannot be read, or not in time.
     """
     deadline = Deadline.after_s(within_s)
-    view = ClusterView()
+    known = config if config.bus.shards else bus.with_known_shards(config)
+    view = ClusterView(shards_expected=1)
+    if known is None:
+        return view
+    config = known
     for start in (_recent(config), *_BACK):
         view = _read(config, start, deadline)
         if len(view.shards) == view.shards_expected and not view.shards_behind:

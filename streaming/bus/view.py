@@ -191,6 +191,11 @@ class SnapshotStore:
         self.annotations: Counter[str] = Counter()
         self.view = ClusterView(shards_expected=shards, rhythm=Rhythm(interval_ms))
 
+    def expect(self, shards: int) -> None:
+        """Expect that many shards, where the number was not known when the program started."""
+        self._shards = shards
+        self.view = replace(self.view, shards_expected=shards)
+
     def take_snapshot(self, key: bytes | None, value: bytes | None, at_ms: int = UNKNOWN) -> bool:
         """Take a message of the snapshots topic; true if it is usable. Other clusters' are not.
 

@@ -43,8 +43,12 @@ def of_bus(config: Config) -> Iterator[CheckResult]:
         yield _watch_group(config)
         readable = [t for t in name if not _lacks(lacking, "READ", t)]
         if {name.observations, name.snapshots} <= set(readable):
-            bus.check_shards(config)
-            yield CheckResult(f"bus.shards = {config.bus.shards}")
+            known = bus.with_known_shards(config)
+            yield CheckResult(
+                "bus.shards: the collector chooses it at its first start"
+                if known is None
+                else f"bus.shards = {known.bus.shards}"
+            )
         if not _lacks(lacking, "WRITE", name.snapshots):
             with Sender(config) as sender:
                 sender.send(name.snapshots, _PROBE_KEY, None)

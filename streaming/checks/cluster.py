@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from streaming import bus
+from streaming.bus import BusError
+from streaming.bus.shards import why_unfit, with_shards
 from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import CheckResult
 from streaming.checks.list_offsets import of_list_offsets
@@ -23,6 +26,11 @@ from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
 
+_ANEW: Final = (
+    "costs that follow the size; another number begins with an empty state: set bus.shards, and "
+    "another bus.prefix and query.checkpoint"
+)
+
 
 def of_cluster(config: Config) -> Iterator[CheckResult]:
     """Observe once, and say what is available and what is not."""
@@ -31,7 +39,7 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
         with BrokerConnections(
             config.cluster.bootstrap, config.cluster.client, section.deadline_ms
         ) as them:
-            collector = Collector(config, them)
+            collector = Collector(with_shards(config, config.bus.shards or 1), them)
             observation = collector.observe()
             tiered = (
                 ()
@@ -49,6 +57,7 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
         )
         return
     yield _connected(config, observation)
+    yield from _shards(config, observation)
     if not len(observation.placement):
         yield CheckResult("topics to watch", "anything to report")
     yield from of_rights(config, len(observation.placement) > 0, problems)
@@ -64,6 +73,17 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
         yield from _selectors(observation)
         yield _fetch_waits(observation)
     yield from _measured(config, observation)
+
+
+def _shards(config: Config, observation: CycleResult) -> Iterator[CheckResult]:
+    """Whether the number of shards fits the size of the cluster."""
+    try:
+        shards = config.bus.shards or bus.recorded_shards(config)
+    except BusError:  # the checks of the bus say so
+        return
+    why = why_unfit(shards, len(observation.placement.broker)) if shards else ""
+    if why:
+        yield CheckResult(f"a fitting bus.shards: {shards} are {why}", _ANEW)
 
 
 def _selectors(observation: CycleResult) -> Iterator[CheckResult]:

@@ -151,6 +151,8 @@ class SnapshotReader:
     def _read(self) -> None:
         names = bus.topics(self._config)
         bus.ensure_topics(self._config)
+        if not self._config.bus.shards and not self._learn_shards():
+            return
         starts: dict[str, Start] = {names.snapshots: "beginning", names.events: EVENTS_READ_BACK}
         with bus.Reader(self._config, list(starts), starts) as reader:
             log.info("reading", topic=names.snapshots)
@@ -181,6 +183,17 @@ class SnapshotReader:
                 if polled:
                     self._answered_at_ms = wall_clock_ms()
                 self._look_at_bus(reader)
+
+    def _learn_shards(self) -> bool:
+        """Take the number of shards from the bus; false while the collector has not chosen it."""
+        touch_liveness_file(self._config.health.folder, "exporter")
+        known = bus.with_known_shards(self._config)
+        if known is None:
+            self._stop.wait(RETRY_PAUSE_S)
+            return False
+        self._config = known
+        self._store.expect(known.bus.shards)
+        return True
 
     def _look_at_bus(self, reader: bus.Reader) -> None:
         """While observations are late, find out whom they wait for: bus, collector or query."""

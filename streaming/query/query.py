@@ -261,8 +261,11 @@ def run(config: Config) -> None:
         ),
     ):
         bus.ensure_topics(config)
-        bus.check_shards(config)
-        _run(config, stop, metrics)
+        known = bus.await_shards(
+            config, stop, lambda: touch_liveness_file(config.health.folder, "query")
+        )
+        if known is not None:
+            _run(known, stop, metrics)
 
 
 def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:

@@ -23,6 +23,9 @@ from streaming.runtime.errors import UserError
 _BUS_PARTITIONS_AT_LEAST: Final = 4
 """Topics keep their partitions when the query gets more cores later."""
 
+SHARDS_BY_SIZE: Final = 0
+"""In place of a number: the collector chooses one that fits the cluster (``bus.shards``)."""
+
 PREFIX: Final = "KAFKA_TWIN_"
 _SECRET = re.compile(r"password|secret|token|oauth", re.IGNORECASE)
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -227,6 +230,9 @@ def load(path: Path | None = None, environment: Mapping[str, str] | None = None)
                 section = prefix.removeprefix(PREFIX).split("_")[0].lower()
                 client = data.setdefault(section, {}).setdefault("client", {})
                 client[name.removeprefix(prefix).lower()] = value
+    bus = data.setdefault("bus", {})
+    if isinstance(bus, dict):  # a person leaves the number to the twin; a program has one
+        bus.setdefault("shards", SHARDS_BY_SIZE)
     config = _convert(data, origin)
     _check(config, origin)
     return config
@@ -312,7 +318,8 @@ def _check(config: Config, origin: str) -> None:
                  f"{address.strip()!r} is not host:port")  # fmt: skip
     need(_TOPIC_NAME.fullmatch(c.bus.prefix) is not None and len(c.bus.prefix) < 230, "bus.prefix",
          "must be letters, digits, '.', '_' or '-'")  # fmt: skip
-    need(1 <= c.bus.shards <= 4096, "bus.shards", "must be 1 to 4096")
+    need(0 <= c.bus.shards <= 4096, "bus.shards",
+         "must be 1 to 4096, or 0 for one that fits the cluster's size")  # fmt: skip
     need(0 <= c.bus.partitions <= 1024, "bus.partitions",
          "must be 1 to 1024, or 0 for one for each core of query.master, at least 4")  # fmt: skip
     need(c.bus.replication_factor == -1 or c.bus.replication_factor >= 1, "bus.replication_factor",

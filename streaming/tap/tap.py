@@ -75,7 +75,10 @@ def run(
                 stack.callback(source.close)
         stack.enter_context(_metrics_served(config, taps, metrics_port))
         bus.ensure_topics(config)
-        bus.check_shards(config)
+        known = bus.await_shards(config, stop)
+        if known is None:
+            return
+        config = known
         topic_ids = TopicIds(config)
         stack.callback(topic_ids.close)
         sender = stack.enter_context(

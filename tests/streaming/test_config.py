@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from streaming.runtime.config import BusConfig, Config, ConfigError, QueryConfig, load
+from streaming.bus.shards import with_shards
+from streaming.runtime.config import (
+    SHARDS_BY_SIZE,
+    BusConfig,
+    Config,
+    ConfigError,
+    QueryConfig,
+    load,
+)
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "config.toml"
 
@@ -32,7 +40,7 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
         ("[cluster]\nbootstrap = 'nowhere'", "cluster.bootstrap: 'nowhere' is not host:port"),
         ("[cluster]\nbootstrap = 'h:99999'", "cluster.bootstrap: 'h:99999' is not host:port"),
         ("[cluster]\nname = 'a/b'", "cluster.name: must not contain '/'"),
-        ("[bus]\nshards = 0", "bus.shards: must be 1 to 4096"),
+        ("[bus]\nshards = -1", "bus.shards: must be 1 to 4096"),
         ("[query]\nmaster = 'spark://h:7077'", "spark-submit --master spark://h:7077"),
         ("[exporter]\ngranularity = 'all'", "exporter.granularity: Invalid enum value 'all'"),
         ("[collector]\ninclude_topics = '('", "'(' is not a regular expression"),
@@ -122,7 +130,7 @@ def test_the_bus_is_on_the_watched_cluster_unless_it_has_an_address(tmp_path):
 
 
 def test_the_documented_file_holds_every_key_at_its_default():
-    assert load(DOCUMENTED, {}) == Config()
+    assert load(DOCUMENTED, {}) == with_shards(Config(), SHARDS_BY_SIZE)
     documented = tomllib.loads(DOCUMENTED.read_text())
     import msgspec
 

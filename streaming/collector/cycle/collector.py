@@ -20,6 +20,7 @@ import structlog
 from streaming import bus
 from streaming.bus import BusError, Sender
 from streaming.bus.arrow import use_little_memory
+from streaming.bus.shards import shards_for, with_shards
 from streaming.collector.about import BUS, CLUSTER
 from streaming.collector.context import CycleContext
 from streaming.collector.cycle.log import CycleLog, FixedRateSchedule
@@ -236,17 +237,49 @@ def run(config: Config, path: Path | None = None, *, cycles: int | None = None) 
         BrokerConnections(
             config.cluster.bootstrap, config.cluster.client, section.deadline_ms
         ) as brokers,
-        Collector(config, brokers, eligibility=eligibility, in_background=True) as collector,
     ):
         bus.ensure_topics(config)
-        bus.check_shards(config)
-        with Sender(config) as sender:
+        known = bus.with_known_shards(config) or choose_shards(config, brokers, stop)
+        if known is None:
+            return
+        config = known
+        with (
+            Collector(config, brokers, eligibility=eligibility, in_background=True) as collector,
+            Sender(config) as sender,
+        ):
             log.info("running", cluster=config.cluster.name, interval_ms=section.interval_ms)
             encoder = ObservationEncoder()
             collect(
                 config, collector, partial(send, config, sender, encoder), stop, cycles, measured
             )
     log.info("stopped")
+
+
+def choose_shards(
+    config: Config, brokers: BrokerConnections, stop: threading.Event
+) -> Config | None:
+    """The configuration with a number of shards that fits the cluster's size.
+
+    Observes until a listing of the cluster is complete; None if stopped before.
+
+    Raises:
+        ConfigError: thresholds contradict each other.
+    """
+    cycle_log = CycleLog()
+    with Collector(with_shards(config, 1), brokers) as collector:
+        while not stop.is_set():
+            began_s = time.monotonic()
+            observation = collector.observe()
+            touch_liveness_file(config.health.folder, "collector")
+            if observation is not None and "partitions" not in observation.incomplete:
+                replicas = len(observation.placement.broker)
+                shards = shards_for(replicas)
+                log.info("chosen", shards=shards, replicas=replicas)
+                return with_shards(config, shards)
+            took_ms = (time.monotonic() - began_s) * 1_000
+            cycle_log.cycle(collector.problems, took_ms, observation)
+            stop.wait(config.collector.interval_ms / 1_000)
+    return None
 
 
 def collect(

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from streaming import bus
 from streaming.query.heartbeat import Say, require_none
 from streaming.query.session import STATE_PARTITIONS, spark_session
 from streaming.query.state.checkpoint import location
@@ -33,7 +34,10 @@ def repartition(config: Config, partitions: int, say: Say) -> None:
         CheckpointError: the checkpoint cannot be read.
         QueryRunsError: the query runs.
         JarError, SessionError: there is no Spark to run in.
+        BusError: ``bus.shards`` is not set, and cannot be read from the bus.
     """
+    if not config.bus.shards:
+        config = bus.with_known_shards(config) or config
     if partitions > config.bus.shards:
         raise RepartitionError(
             f"{partitions} partitions: there are {config.bus.shards} shards (bus.shards), and a "
