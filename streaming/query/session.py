@@ -139,7 +139,8 @@ def _choose_state_partitions(spark: SparkSession, config: Config) -> None:
         executors * int(conf.get("spark.executor.cores", "1")),
         int(conf.get("spark.cores.max", "0")),
     )
-    spark.conf.set(STATE_PARTITIONS, str(min(cores, config.bus.shards)))
+    # The number of shards is open where a command runs before the collector ever did.
+    spark.conf.set(STATE_PARTITIONS, str(min(cores, config.bus.shards or cores)))
 
 
 @contextmanager
@@ -225,7 +226,7 @@ def _collector(environment: Mapping[str, str], shards: int) -> str:
     given = " ".join(environment.get(name, "") for name in _OPTION_VARIABLES)
     if re.search(r"-XX:\+Use\w+GC\b", given):
         return ""
-    return _SMALL_COLLECTOR if shards <= SMALL_UP_TO_SHARDS else _COLLECTOR
+    return _SMALL_COLLECTOR if 0 < shards <= SMALL_UP_TO_SHARDS else _COLLECTOR
 
 
 def _persistent(master: str) -> str:

@@ -6,7 +6,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from streaming.query.progress import log_fields
 from streaming.query.query import _look_every_ms, _sink, fail_fast_options, whole_cycle_options
-from streaming.query.session import TASK_TRIES, _persistent
+from streaming.query.session import SMALL_UP_TO_SHARDS, TASK_TRIES, _collector, _persistent
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 
 
@@ -54,3 +54,28 @@ def test_a_batch_begins_with_a_whole_cycle_and_events_alone_wait_no_longer_than_
     }
     assert _look_every_ms(config) <= 200
     assert _look_every_ms(Config(query=QueryConfig(trigger_ms=100))) == 100
+
+
+@pytest.mark.parametrize(
+    ("shards", "options", "collector"),
+    [
+        (0, "", "-XX:+UseParallelGC"),  # a command that runs before the number was chosen
+        (1, "", "-XX:+UseSerialGC"),
+        (SMALL_UP_TO_SHARDS, "", "-XX:+UseSerialGC"),
+        (SMALL_UP_TO_SHARDS + 1, "", "-XX:+UseParallelGC"),
+        (1, "-XX:+UseG1GC", ""),
+    ],
+)
+def test_the_jvm_of_a_small_query_saves_memory_unless_it_is_told_otherwise(
+    shards, options, collector
+):
+    made = _collector({"JAVA_TOOL_OPTIONS": options}, shards)
+    assert made.partition(" ")[0] == collector
+
+
+def test_a_small_cluster_is_looked_at_less_often():
+    def every_ms(shards: int, trigger_ms: int = 1_000) -> int:
+        query = QueryConfig(trigger_ms=trigger_ms)
+        return _look_every_ms(Config(bus=BusConfig(shards=shards), query=query))
+
+    assert (every_ms(1), every_ms(16), every_ms(1, 100)) == (500, 200, 100)

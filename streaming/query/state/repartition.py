@@ -8,6 +8,7 @@ no observations, so the query continues where it stopped.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -34,11 +35,11 @@ def repartition(config: Config, partitions: int, say: Say) -> None:
         CheckpointError: the checkpoint cannot be read.
         QueryRunsError: the query runs.
         JarError, SessionError: there is no Spark to run in.
-        BusError: ``bus.shards`` is not set, and cannot be read from the bus.
     """
     if not config.bus.shards:
-        config = bus.with_known_shards(config) or config
-    if partitions > config.bus.shards:
+        with suppress(bus.BusError):  # the state can be rewritten while the bus is away
+            config = bus.with_known_shards(config) or config
+    if partitions > config.bus.shards > 0:
         raise RepartitionError(
             f"{partitions} partitions: there are {config.bus.shards} shards (bus.shards), and a "
             "partition without one does nothing"
