@@ -30,13 +30,15 @@ class BatchMetrics:
         return f"no batch has ended for three cycles: {self._stall.text}" if self._stall else ""
 
     def update(
-        self, query: StreamingQuery, newest: Mapping[str, Any] | None
+        self, query: StreamingQuery, newest: Mapping[str, Any] | None = None
     ) -> list[Mapping[str, Any]]:
         """Add the batches that have ended since the last call, and return their reports.
 
+        ``newest`` is Spark's newest report, if the caller has it: each call of Spark makes a text.
         Spark keeps the progress of the last hundred; reading all of these costs more than reading
         the newest, and is rarely needed.
         """
+        newest = newest or progress_data(query.lastProgress)
         if newest is None:
             return []
         last_batch = newest["batchId"] if is_batch(newest) else newest["batchId"] - 1

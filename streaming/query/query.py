@@ -287,7 +287,7 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
             if beside is not None:
                 beside.stop()
             _stop(query)
-            for ended in metrics.update(query, progress_data(query.lastProgress)):
+            for ended in metrics.update(query):
                 cluster.take(ended)
 
 
