@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from streaming.exporter.answers import GZIP_FROM_BYTES
+from streaming.exporter.answers import GZIP_FROM_BYTES, DeflatedOnce
 from tests.builders import Partition, a_state
 from tests.exporter.test_exporter import a_client, a_store
 
@@ -31,3 +34,13 @@ def test_a_small_answer_and_one_that_is_no_json_are_sent_as_they_are(path: str):
     answer = CLIENT.get(path, headers={"Accept-Encoding": "gzip"})
     assert len(answer.content) < GZIP_FROM_BYTES
     assert "content-encoding" not in answer.headers
+
+
+@given(firsts=st.lists(st.binary(max_size=300), min_size=1), parts=st.lists(st.binary()))
+def test_parts_that_are_compressed_once_follow_whatever_is_new_in_one_gzip_stream(firsts, parts):
+    once = DeflatedOnce()
+    for first in firsts:
+        reader = zlib.decompressobj(16 + zlib.MAX_WBITS)  # reads one member, as most clients do
+        assert reader.decompress(once.gzipped_after(first, parts)) == first + b"".join(parts)
+        assert reader.eof
+        assert not reader.unused_data

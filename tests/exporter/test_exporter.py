@@ -17,7 +17,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
-from streaming.exporter.answers import gzipped
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer, at_scrape
 from streaming.exporter.own_metrics import OWN
@@ -523,9 +522,9 @@ def test_memory_stays_flat_while_the_view_changes_from_scrape_to_scrape():
     try:
         for scrape, snapshot in enumerate(snapshots):
             store.take_snapshot(b"sim/0", snapshot)
-            blocks = renderer.render(store.publish()).blocks
-            assert gzip.decompress(gzipped(blocks)) == b"".join(blocks)
-            del blocks
+            rendered = renderer.render(store.publish())
+            assert gzip.decompress(rendered.gzipped_after(b"")) == b"".join(rendered.blocks)
+            del rendered
             if scrape % 20 == 19:
                 gc.collect()
                 kept.append(tracemalloc.get_traced_memory()[0])

@@ -17,6 +17,7 @@ import numpy as np
 from streaming.bus.view import ClusterView, ShardView
 from streaming.exporter import own_metrics as own
 from streaming.exporter.agents.counts import CallCounts
+from streaming.exporter.answers import DeflatedOnce
 from streaming.exporter.events.stream import StreamCounts
 from streaming.exporter.metrics.kafka_exporter import KafkaExporterNames
 from streaming.exporter.metrics.series import (
@@ -61,6 +62,11 @@ class Exposition:
     view: ClusterView = field(default_factory=ClusterView)
     blocks: tuple[bytes, ...] = ()
     loss_sentence: str = ""  # which brokers can be lost, in that view
+    _deflated: DeflatedOnce = field(default_factory=DeflatedOnce, compare=False, repr=False)
+
+    def gzipped_after(self, first: bytes) -> bytes:
+        """``first`` and the blocks as gzip; the blocks are compressed once."""
+        return self._deflated.gzipped_after(first, self.blocks)
 
 
 class Renderer:

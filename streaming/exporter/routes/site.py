@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from streaming.exporter.answers import accepts_gzip, gzipped
+from streaming.exporter.answers import accepts_gzip
 from streaming.exporter.console_files import console_files
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.metrics.exposition import CONTENT_TYPE, at_scrape
@@ -18,14 +18,12 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
     def metrics(request: Request, _: Values) -> Response:
         exposition = source.current()
         now_ms = source.now_ms()
-        parts = (
-            at_scrape(source.cluster, exposition, now_ms, source.streams, source.calls),
-            *exposition.blocks,
-        )
+        now = at_scrape(source.cluster, exposition, now_ms, source.streams, source.calls)
         headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
         if accepts_gzip(request):
-            return Response(gzipped(parts), headers=headers | {"Content-Encoding": "gzip"})
-        return Response(b"".join(parts), headers=headers)
+            body = exposition.gzipped_after(now)
+            return Response(body, headers=headers | {"Content-Encoding": "gzip"})
+        return Response(b"".join((now, *exposition.blocks)), headers=headers)
 
     def health(_: Request, __: Values) -> Response:
         why = source.view.why_not_up(source.now_ms())
