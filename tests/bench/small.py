@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -63,11 +63,14 @@ port = {port}
 
 
 class Used(NamedTuple):
-    """What a program has used since it began."""
+    """What a process has used since it began."""
 
-    cpu_s: float = 0.0
-    resident_bytes: int = 0
-    proportional_bytes: int = 0  # pages that several processes share count once
+    cpu_s: float
+    resident_bytes: int
+    proportional_bytes: int  # a page that several processes share counts once in their sum
+
+
+ByProcess = dict[int, Used]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -183,10 +186,10 @@ def _measure(
     _window("idle", pids, seconds, about)
     url = f"http://127.0.0.1:{port}/metrics"
     get(url)
-    before = used_by(pids)["exporter"].cpu_s
+    before = used_by(pids)["exporter"]
     for _ in range(SCRAPES):
         get(url)
-    spent_s = used_by(pids)["exporter"].cpu_s - before
+    spent_s = cpu_s(before, used_by(pids)["exporter"])
     figure("small_scrape_cpu_milliseconds", spent_s / SCRAPES * 1e3, "ms", **about)
     with _written(bootstrap, topics):
         time.sleep(seconds / 4)
@@ -198,28 +201,39 @@ def _window(when: str, pids: Mapping[str, int], seconds: float, about: dict[str,
     before, began_s = used_by(pids), time.monotonic()
     time.sleep(seconds)
     after, spent_s = used_by(pids), time.monotonic() - began_s
-    share = {name: (after[name].cpu_s - before[name].cpu_s) / spent_s * 100 for name in before}
+    share = {name: cpu_s(before[name], after[name]) / spent_s * 100 for name in before}
     for name, percent in [*share.items(), ("all", sum(share.values()))]:
         figure("small_cpu_percent_of_a_core", percent, "%", program=name, when=when, **about)
     if when == "idle":
-        total = Used(*(sum(values) for values in zip(*after.values(), strict=True)))
-        for name, used in [*after.items(), ("all", total)]:
-            figure("small_memory_bytes", used.resident_bytes, "B", program=name,
-                   proportional=used.proportional_bytes, **about)  # fmt: skip
+        sums = {name: _memory(used.values()) for name, used in after.items()}
+        everything = _memory(used for by_pid in after.values() for used in by_pid.values())
+        for name, (resident, proportional) in [*sums.items(), ("all", everything)]:
+            figure("small_memory_bytes", proportional, "B", program=name, resident=resident,
+                   **about)  # fmt: skip
 
 
-def used_by(pids: Mapping[str, int]) -> dict[str, Used]:
-    """What the programs have used; the query's driver, JVM and Python workers apart."""
+def cpu_s(before: ByProcess, after: ByProcess) -> float:
+    """CPU time between two moments. What had ended by the second is not counted: Spark ends Python
+    workers that are idle for a minute."""
+    return sum(
+        used.cpu_s - (before[pid].cpu_s if pid in before else 0) for pid, used in after.items()
+    )
+
+
+def _memory(used: Iterable[Used]) -> tuple[int, int]:
+    listed = list(used)
+    return sum(u.resident_bytes for u in listed), sum(u.proportional_bytes for u in listed)
+
+
+def used_by(pids: Mapping[str, int]) -> dict[str, ByProcess]:
+    """What the processes of each program have used; the query's driver, JVM and Python workers
+    apart."""
     found = processes()
-    used: defaultdict[str, Used] = defaultdict(Used)
+    used: defaultdict[str, ByProcess] = defaultdict(dict)
     for name, pid in pids.items():
         for process, part in _below(found[pid], "driver" if name == "query" else "", found):
-            key = f"{name} {part}".strip()
-            before = used[key]
-            used[key] = Used(
-                before.cpu_s + process.cpu_s,
-                before.resident_bytes + process.resident_bytes,
-                before.proportional_bytes + _proportional_bytes(process.pid),
+            used[f"{name} {part}".strip()][process.pid] = Used(
+                process.cpu_s, process.resident_bytes, _proportional_bytes(process.pid)
             )
     return dict(used)
 
