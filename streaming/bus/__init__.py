@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.bus.clients import BusError, Reader, Record, Sender, settings
-from streaming.bus.shards import await_shards, with_known_shards
+from streaming.bus.shards import await_shards, with_known_shards, with_shards_of_snapshots
 from streaming.bus.topics import (
     BusTopics,
     check_shards,
@@ -35,4 +35,5 @@ __all__ = [
     "topics",
     "watch_group",
     "with_known_shards",
+    "with_shards_of_snapshots",
 ]

@@ -60,6 +60,8 @@ def with_shards(config: Config, shards: int) -> Config:
 def with_known_shards(config: Config) -> Config | None:
     """The configuration with its number of shards; None if it was neither set nor chosen yet.
 
+    For programs that write to the bus.
+
     Raises:
         BusError: the bus cannot be reached, or it was written with another number than is set.
     """
@@ -67,6 +69,18 @@ def with_known_shards(config: Config) -> Config | None:
         check_shards(config)
         return config
     recorded = recorded_shards(config)
+    return None if recorded is None else with_shards(config, recorded)
+
+
+def with_shards_of_snapshots(config: Config) -> Config | None:
+    """The same for readers of snapshots, which refuse those of another number than is set.
+
+    Raises:
+        BusError: the bus cannot be reached.
+    """
+    if config.bus.shards:
+        return config
+    recorded = recorded_shards(config, snapshots_only=True)
     return None if recorded is None else with_shards(config, recorded)
 
 

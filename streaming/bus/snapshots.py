@@ -37,7 +37,7 @@ def newest(config: Config, within_s: float = WITHIN_S) -> ClusterView:
         BusError: the snapshots cannot be read, or not in time.
     """
     deadline = Deadline.after_s(within_s)
-    known = config if config.bus.shards else bus.with_known_shards(config)
+    known = bus.with_shards_of_snapshots(config)
     view = ClusterView(shards_expected=1)
     if known is None:
         return view

@@ -172,8 +172,12 @@ def _refuse(created: Mapping[str, Any]) -> None:
         raise BusError(f"bus topic {name}: cannot be created: {reason}")
 
 
-def recorded_shards(config: Config) -> int | None:
+def recorded_shards(config: Config, *, snapshots_only: bool = False) -> int | None:
     """The number of shards in the newest readable frame of this cluster, None if there is none.
+
+    Args:
+        config: names the bus and the cluster.
+        snapshots_only: for readers, which need no right to read observations.
 
     Raises:
         BusError: the bus cannot be reached.
@@ -181,7 +185,7 @@ def recorded_shards(config: Config) -> int | None:
     name = topics(config)
     newest_ms, shards = -1, None
     prefix = f"{config.cluster.name}/".encode()
-    for topic in (name.observations, name.snapshots):
+    for topic in (name.snapshots,) if snapshots_only else (name.observations, name.snapshots):
         try:
             reader = Reader(config, [topic], _RECENT)
         except BusError as error:

@@ -187,7 +187,7 @@ class SnapshotReader:
     def _learn_shards(self) -> bool:
         """Take the number of shards from the bus; false while the collector has not chosen it."""
         touch_liveness_file(self._config.health.folder, "exporter")
-        known = bus.with_known_shards(self._config)
+        known = bus.with_shards_of_snapshots(self._config)
         if known is None:
             self._stop.wait(RETRY_PAUSE_S)
             return False
