@@ -16,6 +16,7 @@ from streaming.checks import check
 from streaming.cli.tail import tail
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import (
+    SHARDS_BY_SIZE,
     BusConfig,
     ClusterConfig,
     CollectorConfig,
@@ -162,6 +163,26 @@ def test_another_number_of_shards_than_recorded_is_refused(config: Config) -> No
     five = Config(cluster=config.cluster, bus=BusConfig(prefix=config.bus.prefix, shards=5))
     with pytest.raises(BusError, match=r"bus.shards is 5, .* written with 4: set bus.shards = 4"):
         bus.check_shards(five)
+
+
+def test_a_number_of_shards_that_is_not_set_is_the_recorded_one(config: Config) -> None:
+    is_open = Config(
+        cluster=config.cluster, bus=BusConfig(prefix=config.bus.prefix, shards=SHARDS_BY_SIZE)
+    )
+    bus.ensure_topics(is_open)
+    assert bus.with_known_shards(is_open) is None
+    with Sender(is_open) as sender:
+        names = bus.topics(is_open)
+        sender.send(names.observations, bus.key("real", 0), frame(0, shards=4, at_ms=1_000))
+        sender.flush(10_000)
+        known = bus.with_known_shards(is_open)
+        assert known is not None
+        assert known.bus.shards == 4
+        # Readers may have no right to read observations, and there is no snapshot yet.
+        assert bus.with_shards_of_snapshots(is_open) is None
+        sender.send(names.snapshots, bus.key("real", 0), frame(0, shards=4, at_ms=1_000))
+        sender.flush(10_000)
+        assert bus.with_shards_of_snapshots(is_open) == known
 
 
 def test_a_full_buffer_is_refused_and_counted(config: Config) -> None:
