@@ -59,9 +59,9 @@ def page() -> str:
         parameters = declared[f"/api/v1/{path}"].parameters or {}
         cells = rows(("parameter", "meaning"), _parameters(parameters))
         text = between(text, _PARAMETERS.format(path), cells)
-    asked = [each for path, each in declared.items() if path.startswith(_QUESTIONS)]
+    questions = [each for path, each in declared.items() if path.startswith(_QUESTIONS)]
     header = ("question", "parameter", "meaning")
-    text = between(text, _PARAMETERS.format("questions"), rows(header, _questions(asked)))
+    text = between(text, _PARAMETERS.format("questions"), rows(header, _questions(questions)))
     header = ("question", "field of the answer", "meaning")
     text = between(text, _ANSWERS, rows(header, _answers()))
     header = ("field", "value", "meaning")

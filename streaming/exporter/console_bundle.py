@@ -80,6 +80,6 @@ def _scoped(path: str, text: str, names: Mapping[str, str]) -> str:
     text = _DEFAULT.sub("const defaultExport = ", _EXPORT_LIST.sub("", text))
     text = _SOURCE_MAP.sub("", text)
     if left := _LEFT.search(text):
-        raise BundleError(f"{path}: {left[0].strip()[:60]!r} is no form that is known")
+        raise BundleError(f"{path}: {left[0].strip()[:60]!r} is not a form that is known")
     given = ", ".join(f"{outer}: {inner}" for outer, inner in exported.items())
     return f"{text.rstrip()}\nreturn {{ {given} }};"

@@ -47,7 +47,7 @@ def kind(master: str) -> str:
     match = _MASTERS.fullmatch(master)
     if match is None:
         raise PackingError(
-            f"{master!r} is no master of a Spark platform; give spark://HOST:PORT, yarn or "
+            f"{master!r} is not the master of a Spark platform; give spark://HOST:PORT, yarn or "
             "k8s://https://HOST:PORT (local[N] needs no package: kafka-twin query)"
         )
     return next(name for name in match.groups() if name)

@@ -85,9 +85,9 @@ def _differs(loss: Mapping[str, Any], rule: str) -> bool:
 
 def _row(loss: Mapping[str, Any], others: Sequence[str]) -> tuple[Any, ...]:
     kafka, both = loss["by_rule"][KAFKA], loss["offline_together"]
-    lost = f"{loss['records_lost']}{' or more' if loss['records_unknown'] else ''}"
+    records = f"{loss['records_lost']}{' or more' if loss['records_unknown'] else ''}"
     return (
-        _name(loss), kafka["offline"], "" if both is None else both, loss["under_min_isr"], lost,
+        _name(loss), kafka["offline"], "" if both is None else both, loss["under_min_isr"], records,
         kafka["outside_isr"], kafka["cold"],
         *(loss["by_rule"][rule][name] for rule in others for name in BY_RULE),
     )  # fmt: skip

@@ -222,7 +222,7 @@ def load(path: Path | None = None, environment: Mapping[str, str] | None = None)
     for name in environment:
         if name.startswith(PREFIX) and name not in names and not name.startswith(_CLIENT_PREFIXES):
             raise ConfigError(
-                f"environment: {name} is no setting; see docs/config.toml for the keys"
+                f"environment: {name} is not a setting; see docs/config.toml for the keys"
             )
     for name, value in environment.items():
         for prefix in _CLIENT_PREFIXES:

@@ -114,7 +114,7 @@ def test_a_client_setting_that_does_not_exist_is_one_clear_line(tmp_path):
     with an_exporter(path) as process:
         _, printed = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 1
-    assert printed == "Error: cluster.client.colour: is no setting of kafka-python's clients\n"
+    assert printed == "Error: cluster.client.colour: not a setting of kafka-python's clients\n"
 
 
 def test_reading_that_breaks_ends_the_exporter_and_keeps_the_cause():

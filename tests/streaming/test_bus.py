@@ -90,7 +90,7 @@ def test_settings_from_the_environment_get_the_type_the_client_wants() -> None:
 @pytest.mark.parametrize(
     ("key", "says"),
     [
-        ("sasl_pasword", "is no setting"),
+        ("sasl_pasword", "not a setting"),
         ("ssl_check_hostname", "must be true or false"),
         ("request_timeout_ms", "must be a number"),
         ("api_version", "must be a number"),

@@ -92,7 +92,7 @@ def test_every_key_can_come_from_the_environment_and_wins_over_the_file(tmp_path
     ("name", "value", "says"),
     [
         ("KAFKA_TWIN_COLLECTOR_INTERVAL_MS", "soon", "KAFKA_TWIN_COLLECTOR_INTERVAL_MS"),
-        ("KAFKA_TWIN_COLLECTOR_INTERVALL_MS", "5", "is no setting"),
+        ("KAFKA_TWIN_COLLECTOR_INTERVALL_MS", "5", "is not a setting"),
         ("KAFKA_TWIN_EXPORTER_PORT", "70000", "exporter.port"),
     ],
 )

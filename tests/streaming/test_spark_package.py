@@ -52,7 +52,7 @@ def test_a_platform_is_known_by_its_master(master: str, expected: str) -> None:
 def test_another_master_is_refused_in_one_line(master: str, tmp_path: Path) -> None:
     result = invoked(str(tmp_path / "package"), "--master", master, **CHECKPOINT)
     assert result.exit_code == 1
-    assert result.output.startswith(f"Error: {master!r} is no master of a Spark platform; ")
+    assert result.output.startswith(f"Error: {master!r} is not the master of a Spark platform; ")
     assert result.output.count("\n") == 1
     assert not (tmp_path / "package").exists()
 

@@ -268,8 +268,8 @@ def applied(update: bytes, before: DecodedState) -> DecodedState:
         before: the state of the message that it continues.
 
     Raises:
-        InvalidFrame: ``bytes`` or ``header``; ``kind``, it is no update; ``rows`` or ``columns``,
-            it does not fit the state.
+        InvalidFrame: ``bytes`` or ``header``; ``kind``, another kind of message; ``rows`` or
+            ``columns``, they do not fit the state.
     """
     (header, metadata, listing), *others = _frames_of(update)
     decoder = _Decoder(before)

@@ -224,17 +224,17 @@ class _Effects:
         roles = self.electorate.roles
         slots = (one >> np.arange(roles.is_assigned.shape[1]) & 1).astype(bool)
         named = roles.is_assigned & slots
-        lost = named | self._away
+        gone = named | self._away
         loses_leader = any_slot(roles.is_leader & named)
         shrinks = any_slot(self._in_isr & named)
         # A leader that is in sync and not lost stays, so no election is held.
-        stays = any_slot(roles.is_leader & self._in_isr & ~lost)
+        stays = any_slot(roles.is_leader & self._in_isr & ~gone)
         rows = np.flatnonzero((loses_leader | shrinks) & ~stays)
         few = self.electorate.take(rows)
-        following = elected_without(few, lost[rows])
+        following = elected_without(few, gone[rows])
         has_leader = stays.copy()
         has_leader[rows] = following.leader != NO_BROKER
-        isr = np.maximum(count_slots(self._in_isr & ~lost), has_leader)
+        isr = np.maximum(count_slots(self._in_isr & ~gone), has_leader)
         falls_short = (isr < self._least) & shrinks
         loses = loses_leader[rows]
         matters = loses | falls_short[rows]
@@ -249,7 +249,7 @@ class _Effects:
         yield spread(np.where(loses, np.maximum(lost_records, 0), 0))
         yield spread(loses & _is_unsafe(following) & (lost_records == UNKNOWN))
         by_others = (
-            elected_under(ballot.take(rows), few, lost[rows], following)
+            elected_under(ballot.take(rows), few, gone[rows], following)
             for ballot in self._ballots.values()
         )
         for each in chain([following], by_others):

@@ -70,7 +70,7 @@ class ClusterRisk(TypedDict):
 
 
 class ClusterFacts(TypedDict):
-    """Facts about a cluster that are no metrics."""
+    """Facts about a cluster beside its metrics."""
 
     cluster: str
     up: bool

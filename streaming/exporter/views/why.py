@@ -123,8 +123,8 @@ def _groups(partition: PartitionData) -> Iterator[str]:
 def _next_leaders(partition: PartitionData, rules: Mapping[str, str]) -> Iterator[str]:
     """Who leads if the leader is lost, by each election rule, and why."""
     following = partition["next_leaders"]
-    lost = partition["leader"]
-    if_lost = f"If broker {lost} is lost" if lost not in (None, NO_BROKER) else "At an election"
+    leader = partition["leader"]
+    if_lost = f"If broker {leader} is lost" if leader not in (None, NO_BROKER) else "At an election"
     for rule, title in rules.items():
         after = following.get(rule)
         if after is None:

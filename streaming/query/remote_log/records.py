@@ -71,7 +71,7 @@ def decode(value: bytes) -> SegmentEvent | None:
     except OverlongVarint as error:
         raise RecordRefused("version", str(error)) from None
     except UnicodeDecodeError:
-        raise RecordRefused("text", "a topic name is no text") from None
+        raise RecordRefused("text", "a topic name is not text") from None
     if read.at != len(value):
         raise RecordRefused("trailing", f"{len(value) - read.at} of {len(value)} bytes left over")
     return event

@@ -63,7 +63,7 @@ def _parsed(key: str, value: Any, section: str) -> Any:
     if key in _OURS:
         raise ConfigError(f"{section}.{key}: {_OURS[key]}")
     if key not in _DEFAULTS:
-        raise ConfigError(f"{section}.{key}: is no setting of kafka-python's clients")
+        raise ConfigError(f"{section}.{key}: not a setting of kafka-python's clients")
     if key in _FILES and value and not os.access(str(value), os.R_OK):
         raise ConfigError(f"{section}.{key}: there is no such file, or it may not be read")
     default = _DEFAULTS[key]
