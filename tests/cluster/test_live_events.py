@@ -104,7 +104,7 @@ def twin(programs: Pipeline) -> Iterator[Pipeline]:
 def whole(programs: Pipeline) -> Iterator[None]:
     """Before: the twin is live, and every request log enabled. After: all replicas are in sync."""
     programs.start(*(name for name in programs.programs if not programs.alive(name)))
-    until(lambda: programs.metrics().is_live, STARTS_WITHIN_S, "the twin is not live")
+    until(programs.is_live, STARTS_WITHIN_S, "the twin is not live")
     # The request log of a broker that was restarted is enabled again within CHECK_EVERY_S.
     until(
         lambda: logs_are_enabled(programs.cluster), 2 * CHECK_EVERY_S, "a request log is disabled"
