@@ -28,6 +28,7 @@ from streaming.query.batch_metrics import BatchMetrics
 from streaming.query.cluster_shard import ClusterShard, without_reports
 from streaming.query.heartbeat import beating
 from streaming.query.kafka_options import kafka_options
+from streaming.query.late_worker import run_despite_late_worker
 from streaming.query.processor import TwinProcessor
 from streaming.query.progress import log_fields, progress_data
 from streaming.query.remote_log.metadata import as_observations
@@ -275,20 +276,27 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
         beating(spark, checkpoint),
         closing(ClusterShard(config)) as cluster,
     ):
-        query, beside = start(spark, config), None
+        beside = None
         try:
             if config.query.remote_log_metadata:
                 beside = _RemoteSegmentsQuery(spark, config)
             log.info("running", checkpoint=checkpoint)
             longest_ms = max(config.collector.interval_ms, config.query.trigger_ms)
             stall = Stall(spark.sparkContext, 3 * longest_ms / 1_000)
-            _watch(query, beside, stop, stall, metrics, cluster, config.health.folder)
-        finally:  # an existing session must continue without them, also after an error
+
+            def run_query() -> None:
+                query = start(spark, config)
+                try:
+                    _watch(query, beside, stop, stall, metrics, cluster, config.health.folder)
+                finally:
+                    _stop(query)
+                    for ended in metrics.update(query):
+                        cluster.take(ended)
+
+            run_despite_late_worker(run_query)
+        finally:  # an existing session must continue without it, also after an error
             if beside is not None:
                 beside.stop()
-            _stop(query)
-            for ended in metrics.update(query):
-                cluster.take(ended)
 
 
 class _RemoteSegmentsQuery:
