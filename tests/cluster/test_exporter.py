@@ -43,6 +43,7 @@ def configured(cluster: LocalCluster, tmp_path: Path) -> Path:
         f'[cluster]\nname = "sim"\nbootstrap = "{cluster.bootstrap}"\n'
         f'[bus]\nprefix = "exporter-{os.getpid()}-{tmp_path.name}"\nshards = {SHARDS}\n'
         f"[exporter]\nport = {free_base_port(1)}\n"
+        "[collector]\ninterval_ms = 600000\n"  # what is sent once is fresh for three of these
     )
     return path
 
