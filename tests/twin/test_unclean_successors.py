@@ -250,3 +250,61 @@ def test_a_replica_that_has_records_of_the_old_leaders_epoch_had_truncated_to_it
             state, _ = step(state, [frame], at_ms)
     assert shown(state)["truncations"] == []
     assert [loss["cause"] for loss in shown(state)["records_lost"]] == ["acks_1"]
+
+
+def after_cycles(
+    state: ShardState, cycles: tuple[tuple[Partition, int, int, int] | Partition, ...]
+) -> ShardState:
+    """After each: a partition, and perhaps the epoch before, where it ends, the epoch found."""
+    for n, each in enumerate(cycles, start=1):
+        part, *end = each if isinstance(each, tuple) else (each,)
+        at_ms = NOW_MS + n * 5_000
+        state = a_state(part, since=state, at_ms=at_ms)
+        if end:
+            prev_epoch, end_offset, found_epoch = end
+            frame = epoch_ends_frame(part, prev_epoch, end_offset, at_ms, found_epoch)
+            state, _ = step(state, [frame], at_ms)
+    return state
+
+
+def test_a_follower_that_truncated_between_two_polls_and_leads_then_has_not_lost_records():
+    """3 followed 1 to 28, truncates to 16 under 2, and leads in sync before it has more."""
+    second = {"leader": 2, "isr": (2, 3), "epoch": 2, "offline": (1,), "silent": (1,)}
+    third = {"leader": 3, "isr": (3,), "epoch": 3, "offline": (1, 2), "silent": (1, 2)}
+    state = after_cycles(
+        a_state(Partition(isr=(1, 2, 3), logs={1: Log(28), 2: Log(16), 3: Log(28)})),
+        (
+            (Partition(**second, logs={2: Log(21), 3: Log(16)}), 1, 16, 1),
+            (Partition(**third, logs={3: Log(30)}), 2, 16, 1),
+        ),
+    )
+    assert [loss["cause"] for loss in shown(state)["records_lost"]] == ["acks_1", "acks_1"]
+
+
+def test_a_leader_from_the_elr_that_never_truncated_loses_all_since_it_diverged():
+    """1 was lost with 20 records; 2 leads from 9, and is lost when 1 is back, still in the ELR."""
+    second = {"leader": 2, "isr": (2,), "elr": (1,), "epoch": 2, "silent": (1, 3)}
+    first = {"leader": 1, "isr": (1,), "elr": (2,), "epoch": 3, "silent": (2, 3)}
+    state = after_cycles(
+        a_state(Partition(isr=(1, 2), logs={1: Log(11), 2: Log(9)}, silent=(3,))),
+        (
+            (Partition(**second, logs={2: Log(23)}), 1, 9, 1),
+            (Partition(**first, logs={1: Log(20)}), 2, 20, 1),
+        ),
+    )
+    loss = shown(state)["records_lost"][-1]
+    assert (loss["start_offset"], loss["end_offset"]) == (9, 23)
+
+
+def test_who_is_away_may_have_more_than_it_last_answered():
+    """3 was last polled at 14, and had 18 when it was lost; 2 leads from 16."""
+    second = {"leader": 2, "isr": (2,), "epoch": 2}
+    state = after_cycles(
+        a_state(Partition(isr=(1, 2, 3), logs={1: Log(16), 2: Log(14), 3: Log(14)})),
+        (
+            (Partition(**second, logs={2: Log(20)}, silent=(1, 3)), 1, 16, 1),
+            Partition(**second, logs={2: Log(20), 3: Log(18)}, silent=(1, 2)),
+        ),
+    )
+    lacking = {s["broker"]: s["records_lost"] for s in shown(state)["unclean_successors"]}
+    assert lacking[3] is None

@@ -71,7 +71,7 @@ class SafeSuccessors(ReplicaTable, kind="safe_successors", on_demand="flags of t
     is_safe: Bool = column("in the ISR or in the ELR", fill=False)
 
 
-class LeaderChanges(SparseTable, kind="leader_changes", version=4):
+class LeaderChanges(SparseTable, kind="leader_changes", version=5):
     """[N] one row a partition whose leader epoch changed, until the start of its epoch is known."""
 
     old_leader: Int32 = column("broker id of the leader before")
@@ -91,9 +91,9 @@ class LeaderChanges(SparseTable, kind="leader_changes", version=4):
     is_unclean: Bool = column("it was neither in the ISR nor in the ELR", fill=False)
     start_offset: Int64 = column("first offset at which its log may differ from the old leader's")
     start_is_exact: Bool = column("that was read from the leader's epochs", fill=False)
-    followed_old: Bool = column(
-        "its log has records of the old leader's epoch, so it had truncated to that leader's log",
-        fill=False,
+    found_epoch: Int32 = column(
+        "newest epoch of its log up to the old leader's: it had truncated to the log of that "
+        "epoch's leader"
     )
 
 
@@ -151,9 +151,11 @@ def leader_changes(
     answers_first = answered[row] & (answered_at_ms == UNKNOWN)
     answered_at_ms = np.where(answers_first, now_ms, answered_at_ms)
     new_end = np.where(answers_first, leaders.log_end_offset[row], new_end)
-    start, is_exact, followed_old = _epoch_starts(
+    start, is_exact, found_epoch = _epoch_starts(
         row, old_epoch[row], partitions.leader_epoch[row], epochs
     )
+    # A log that begins with a later epoch has none of these: the answer is where it begins then.
+    has_found = start > np.maximum(leaders.log_start_offset[row], 0)
     is_late = (answered_at_ms != UNKNOWN) & (now_ms - answered_at_ms >= EPOCH_END_WITHIN_MS)
     is_bound = (start == UNKNOWN) & answered[row] & (is_late | ~changed[row])
     return LeaderChanges(
@@ -170,8 +172,7 @@ def leader_changes(
         is_unclean=was_unclean.astype(bool) | (is_new & ~is_safe),
         start_offset=np.where(is_bound, new_end, start),
         start_is_exact=is_exact,
-        # A log that begins with a later epoch has none of it: the answer is where it begins then.
-        followed_old=followed_old & (start > np.maximum(leaders.log_start_offset[row], 0)),
+        found_epoch=np.where(has_found, found_epoch, UNKNOWN),
     )
 
 
@@ -184,17 +185,19 @@ def _written(prev: PrevCycle, cycle: Cycle, row: Rows) -> Int64:
 
 def _epoch_starts(
     row: Rows, old_epoch: Int32, leader_epoch: Int32, epochs: EpochEnds
-) -> tuple[Int64, Bool, Bool]:
-    """[N] where the old leader's epoch ends in the leader's log, whether that was asked, and
-    whether that very epoch was found.
+) -> tuple[Int64, Bool, Int32]:
+    """[N] where the old leader's epoch ends in the leader's log, whether that was asked, and the
+    newest epoch that was found up to the one that was asked about.
 
     A collector that has started since asked about a later epoch: the old one ends there or before.
     """
     if not len(epochs):
-        return np.full(len(row), UNKNOWN, np.int64), *np.zeros((2, len(row)), bool)
+        unknown = np.full(len(row), UNKNOWN, np.int64)
+        return unknown, np.zeros(len(row), bool), unknown.astype(np.int32)
     place = keys.find(epochs.row.astype(np.int64), row)
     known = (place != UNKNOWN) & (epochs.leader_epoch[place] == leader_epoch)
     known &= (epochs.prev_epoch[place] >= old_epoch) & (epochs.end_offset[place] != UNKNOWN)
     exact = known & (epochs.prev_epoch[place] == old_epoch)
-    followed_old = exact & (epochs.found_epoch[place] == old_epoch)
-    return np.where(known, epochs.end_offset[place], UNKNOWN), exact, followed_old
+    end = np.where(known, epochs.end_offset[place], UNKNOWN)
+    found_epoch = np.where(known, epochs.found_epoch[place], UNKNOWN)
+    return end, exact, found_epoch.astype(np.int32)

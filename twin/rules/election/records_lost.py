@@ -142,15 +142,12 @@ def _by_samples(it: LossEvidence) -> RecordsLost:
 def _common_before(it: LossEvidence, replica: Int64) -> Int64:
     """[N] what a replica that may have lost records had in common with its leader, or unknown.
 
-    A replica that was away while its leader changed has truncated what it had beyond that.
+    A replica that diverged from its leader has truncated what it had beyond that.
     """
-    prior, away = it.prior, it.was_away
-    its = keys.pack(prior.row, prior.broker)
-    truncated = keys.pack(away.row, away.broker)
-    to_offset = keys.look_up(truncated, away.to_offset, its)
-    since_ms = keys.look_up(truncated, away.sampled_at_ms, its)
-    is_truncated = (since_ms != UNKNOWN) & (prior.at_ms > since_ms)
-    end = np.where(is_truncated, np.minimum(prior.end_offset, to_offset), prior.end_offset)
+    its = keys.pack(it.prior.row, it.prior.broker)
+    diverged = keys.pack(it.was_away.row, it.was_away.broker)
+    far = np.iinfo(np.int64).max  # has not diverged
+    end = np.minimum(it.prior.end_offset, keys.look_up(diverged, it.was_away.to_offset, its, far))
     return keys.look_up(its, end, replica)
 
 

@@ -30,18 +30,20 @@ from twin.declarations.table import (
 )
 from twin.rules.election.leader_changes import LeaderChanges
 from twin.rules.partitions.leaders import Roles
-from twin.tables.state import PRIOR_END_STAYS_MS, Assignment, Partitions, Replicas
+from twin.tables.state import PRIOR_END_STAYS_MS, Assignment, Partitions, PriorEnds, Replicas
 
 _STAYS_MS: Final = PRIOR_END_STAYS_MS
 """After the return: the log of the replica's broker may be read later than its offsets, and as long
 as an answer before its truncation counts, it is known up to where that was the leader's log."""
 
 
-class Truncations(SparseTable, kind="truncations", version=2):
-    """[N] one row a replica that was away when its leader changed, until it is back."""
+class Truncations(SparseTable, kind="truncations", version=3):
+    """[N] one row a replica that diverged from a new leader, or may have: it was away when the
+    leader changed, or had answered before that with a longer log. Kept until it is back."""
 
     broker: Int32 = column("broker id of the replica")
     to_offset: Int64 = column("offset to which it truncates; unknown without the leader's epochs")
+    leader_epoch: Int32 = column("leader epoch that begins there, or after it")
     sampled_at_ms: Int64 = column("when it last answered before")
     was_leader: Bool = column("it led before the change", fill=False)
     is_unclean: Bool = column("the new leader was neither in the ISR nor in the ELR", fill=False)
@@ -71,6 +73,7 @@ class ReplicaSamples(TableGroup):
     assignment: Assignment
     roles: Roles
     replicas: Replicas
+    prior: PriorEnds
     cycle: Cycle
 
 
@@ -80,13 +83,19 @@ def truncations(
 ) -> Truncations:
     """Of several changes while a replica is away, the lowest offset counts."""
     known = changes.pick(changes.start_offset != UNKNOWN)
-    news = _away(it, replace(known, start_offset=first_difference(known, before)[0]))
+    news = _diverged(it, replace(known, start_offset=first_difference(known, before)[0]))
     mine, theirs = keys.pack(news.row, news.broker), keys.pack(before.row, before.broker)
     away = before.left()
     place = keys.find(keys.pack(away.row, away.broker), mine)
     if len(away):
-        lower = np.minimum(news.to_offset, away.to_offset[place])  # unknown is lower
-        news = replace(news, to_offset=np.where(place == UNKNOWN, news.to_offset, lower))
+        # Unknown is lower.
+        stays = (place != UNKNOWN) & (away.to_offset[place] <= news.to_offset)
+        news = replace(
+            news,
+            to_offset=np.where(stays, away.to_offset[place], news.to_offset),
+            leader_epoch=np.where(stays, away.leader_epoch[place], news.leader_epoch),
+            answered_at_ms=np.where(stays, away.answered_at_ms[place], news.answered_at_ms),
+        )
     kept = before.pick(~np.isin(theirs, mine)).with_rows(news)
     slot, is_assigned = _slots(it, kept.row, kept.broker)
     now_ms = it.cycle.observed_at_ms
@@ -107,37 +116,44 @@ def truncations(
 def first_difference(changes: LeaderChanges, before: Truncations) -> tuple[Int64, Bool]:
     """[N] the first offset at which the new leader's log and the old one's differ; it is exact.
 
-    A leader from outside the ISR that was away during an earlier change has not truncated since:
-    its log differs from the old leader's from where it would have. One in sync has all of it, and
-    one that has records of the old leader's epoch has followed it.
+    A leader that was away during an earlier change may not have truncated since: its log differs
+    from the old leader's from where it would have. One that has records of an epoch from then on
+    has truncated. Where that is not known, one from the ISR or the ELR is taken to have done so.
     """
     away = before.left()
     place = keys.find(keys.pack(away.row, away.broker), keys.pack(changes.row, changes.new_leader))
     if not len(away):
         return changes.start_offset, changes.start_is_exact
     to_offset = np.where(place == UNKNOWN, UNKNOWN, away.to_offset[place])
-    is_lower = changes.is_unclean & (to_offset != UNKNOWN) & (to_offset < changes.start_offset)
-    is_lower &= ~changes.followed_old
+    is_lower = (to_offset != UNKNOWN) & (to_offset < changes.start_offset)
+    is_lower &= changes.found_epoch < away.leader_epoch[place]  # unknown is lower
+    is_lower &= changes.is_unclean | (changes.found_epoch != UNKNOWN)
     is_exact = changes.start_is_exact & ~(is_lower & (away.answered_at_ms[place] != UNKNOWN))
     return np.where(is_lower, to_offset, changes.start_offset), is_exact
 
 
-def _away(it: ReplicaSamples, changes: LeaderChanges) -> Truncations:
-    """The former leaders, and who is away and may have records beyond the new epoch's start."""
-    ends = it.replicas.log_end_offset[changes.row]
-    brokers = it.assignment.broker[changes.row]
-    others = it.roles.is_assigned[changes.row] & (brokers != changes.new_leader[:, None])
+def _diverged(it: ReplicaSamples, changes: LeaderChanges) -> Truncations:
+    """The former leaders, who is away, and who was beyond the new epoch's start and is not now.
+
+    Who is away may have more than it last answered.
+    """
+    now_ms, row = it.cycle.observed_at_ms, changes.row
+    brokers = it.assignment.broker[row]
+    others = it.roles.is_assigned[row] & (brokers != changes.new_leader[:, None])
     was_leader = brokers == changes.old_leader[:, None]
-    away = it.replicas.sampled_at_ms[changes.row] < it.cycle.observed_at_ms
-    beyond = (ends > changes.start_offset[:, None]) | ~changes.start_is_exact[:, None]
-    # A replica that has led in between, or followed who did, may have more than it last answered.
-    beyond |= (it.partitions.leader_epoch[changes.row] - changes.old_epoch > 1)[:, None]
-    at, slot = np.nonzero(others & (was_leader | (away & beyond & (ends != UNKNOWN))))
-    sampled_at_ms = it.replicas.sampled_at_ms[changes.row[at], slot]
+    is_away = it.replicas.sampled_at_ms[row] < now_ms
+    is_away &= it.replicas.log_end_offset[row] != UNKNOWN
+    its = keys.pack(it.prior.row, it.prior.broker)
+    replicas = keys.pack(np.broadcast_to(row[:, None], brokers.shape), brokers)
+    had = keys.look_up(its, it.prior.end_offset, replicas)
+    has_truncated = ~is_away & (had > changes.start_offset[:, None])
+    at, slot = np.nonzero(others & (was_leader | is_away | has_truncated))
+    sampled_at_ms = it.replicas.sampled_at_ms[row[at], slot]
     return Truncations(
-        row=changes.row[at],
+        row=row[at],
         broker=brokers[at, slot],
         to_offset=np.where(changes.start_is_exact, changes.start_offset, UNKNOWN)[at],
+        leader_epoch=it.partitions.leader_epoch[row[at]],
         # A former leader may have come back and answered in this very cycle.
         sampled_at_ms=np.where(was_leader[at, slot], changes.sampled_at_ms[at], sampled_at_ms),
         was_leader=was_leader[at, slot],
