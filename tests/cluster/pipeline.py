@@ -31,7 +31,6 @@ LIVE_S: Final = 10
 
 STARTS_WITHIN_S: Final = 180
 STOPS_WITHIN_S: Final = {"collector": 10, "query": 60, "exporter": 10, "tap": 10}
-_SERIES = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 Labels = frozenset[tuple[str, str]]
@@ -185,35 +184,34 @@ class Metrics:
     """One exposition: values by name and labels; the label ``cluster`` is left out."""
 
     def __init__(self, text: str) -> None:
-        self._values: dict[str, dict[Labels, float]] = {}
-        for line in text.splitlines():
-            if line and not line.startswith("#"):
-                match = _SERIES.fullmatch(line)
-                assert match, line
-                name, labels, value = match.groups()
-                pairs = frozenset(p for p in _LABEL.findall(labels or "") if p[0] != "cluster")
-                self._values.setdefault(f"{name}", {})[pairs] = float(value)
+        self._text = text
+
+    def _series(self, name: str) -> dict[Labels, float]:
+        """The series of one family. A wait asks for two of a hundred, ten times a second."""
+        lines = re.findall(rf"^kafka_twin_{name}(?:\{{(.*)\}})? (\S+)$", self._text, re.MULTILINE)
+        return {
+            frozenset(p for p in _LABEL.findall(labels) if p[0] != "cluster"): float(value)
+            for labels, value in lines
+        }
 
     def value(self, name: str, **labels: Any) -> float | None:
         """The only series of that name that has these labels, None if there is none."""
         wanted = {(key, str(value)) for key, value in labels.items()}
-        matches = [
-            v for has, v in self._values.get(f"kafka_twin_{name}", {}).items() if wanted <= has
-        ]
+        matches = [v for has, v in self._series(name).items() if wanted <= has]
         assert len(matches) <= 1, (name, labels)
         return matches[0] if matches else None
 
     def by_partition(self, name: str) -> dict[Key, int]:
         """Values of a family with one series a partition."""
         values = {}
-        for labels, value in self._values.get(f"kafka_twin_partition_{name}", {}).items():
+        for labels, value in self._series(f"partition_{name}").items():
             label = dict(labels)
             values[label["topic"], int(label["partition"])] = int(value)
         return values
 
     def total(self, name: str) -> float:
         """The sum over all series of a family."""
-        return sum(self._values.get(f"kafka_twin_{name}", {}).values())
+        return sum(self._series(name).values())
 
     @property
     def is_live(self) -> bool:

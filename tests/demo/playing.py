@@ -140,7 +140,7 @@ def watch(record: Played) -> None:
             record.without_fetches = without_fetches(record.exporter)
         if panels_due and record.prints("script stuck-bootstrap came true"):
             panels_due = False
-            # The panels take longest, and the demo ends a minute later.
+            # The panels take longest, and the demo ends half a minute later.
             metrics = httpx2.get(f"{record.exporter}/metrics", timeout=100).text
             record.undocumented = undocumented(metrics)
             record.empty = empty_panels(record.prometheus)
@@ -170,18 +170,21 @@ def without_fetches(exporter: str) -> list[str] | None:
 
 def empty_panels(prometheus: str) -> list[str]:
     """Queries without an answer, of panels that do not say why they may have none."""
-    chosen = {"cluster": "demo", "topic": ".*", "partition": ".*"}
+    every = {"cluster": "demo", "topic": ".*", "partition": ".*"}
     empty = []
-    for dashboard in DASHBOARDS:
-        one = dashboard.uid == "kafka-twin-partition"
-        values = chosen | ({"topic": "orders", "partition": "0"} if one else {})
-        for panel in panels(dashboard):
-            for target in panel["targets"]:
-                expr = re.sub(r"\$__(rate_interval|range)", "1m", target["expr"])
-                expr = re.sub(r"\$(\w+)", lambda name, v=values: v.get(name[1], ".*"), expr)
-                answer: Any = httpx2.get(f"{prometheus}/api/v1/query", params={"query": expr},
-                                         timeout=10).json()  # fmt: skip
-                says_why = panel["fieldConfig"]["defaults"].get("noValue")
-                if not says_why and not answer["data"]["result"]:
-                    empty.append(f"{panel['title']}: {expr}")
+    with httpx2.Client(timeout=100) as client:  # a client for each query takes 30 ms of CPU time
+        for dashboard in DASHBOARDS:
+            one = dashboard.uid == "kafka-twin-partition"
+            values = every | ({"topic": "orders", "partition": "0"} if one else {})
+            for panel in panels(dashboard):
+                if panel["fieldConfig"]["defaults"].get("noValue"):
+                    continue
+                for target in panel["targets"]:
+                    expr = re.sub(r"\$__(rate_interval|range)", "1m", target["expr"])
+                    expr = re.sub(r"\$(\w+)", lambda name, v=values: v.get(name[1], ".*"), expr)
+                    answer: Any = client.get(
+                        f"{prometheus}/api/v1/query", params={"query": expr}
+                    ).json()
+                    if not answer["data"]["result"]:
+                        empty.append(f"{panel['title']}: {expr}")
     return empty
