@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import (
@@ -15,6 +15,7 @@ from kafka.errors import (
     KafkaTimeoutError,
 )
 
+from streaming.bus.keys import Record
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka import clients
@@ -60,17 +61,6 @@ class BusError(UserError, RuntimeError):
         self.unreachable = unreachable  # nobody answers
         self.topic_missing = topic_missing
         self.may_not_create = may_not_create
-
-
-class Record(NamedTuple):
-    """One record of a topic."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
 
 
 def settings(config: Config) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from streaming.bus.topics import check_shards, recorded_shards
+from streaming.bus.bus_topics import check_shards, recorded_shards
 from streaming.runtime.config import Config
 from twin.arrays.plain import counted
 

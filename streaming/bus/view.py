@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -17,9 +17,9 @@ import msgspec
 
 from streaming.bus.chains import Chain
 from streaming.bus.freshness import BusState, Rhythm
+from streaming.bus.keys import key as bus_key
 from streaming.bus.late import late_totals
 from streaming.bus.parts import parts_of
-from streaming.bus.topics import key as bus_key
 from streaming.runtime.config import CollectorConfig
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
@@ -319,6 +319,32 @@ class SnapshotStore:
             rhythm = before.rhythm.arrived(observed_at_ms, before.observed_at_ms, now_ms)
             self.view = replace(self.view, rhythm=rhythm)
         return self.view
+
+
+def view_of(
+    catalog: Catalog, states: Iterable[ShardState], cluster: ShardState, shards: int,
+    interval_ms: int,
+) -> ClusterView:  # fmt: skip
+    """The view of states that are not read from the bus, in order of their shards' numbers.
+
+    Args:
+        catalog: the rules that made them.
+        states: those shards that were observed.
+        cluster: the cluster's own shard.
+        shards: how many there should be.
+        interval_ms: the time between two cycles.
+    """
+    views = tuple(_shard_view(state) for state in states)
+    own = None if cluster.observed_at_ms == UNKNOWN else _shard_view(cluster)
+    if own is not None and _is_behind(own, views):
+        own = None
+    return ClusterView(
+        shards=views,
+        cluster=None if own is None else own.state,
+        shards_expected=shards,
+        rhythm=Rhythm(interval_ms, lag_ms=0),
+        totals=_totals(catalog, views, own),
+    )
 
 
 def _shard_view(state: ShardState) -> ShardView:

@@ -5,18 +5,13 @@ An unavailable bus is tried again without limit; meanwhile the last view is serv
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 import structlog
-import uvicorn
-from starlette.types import ASGIApp
 
 from streaming import bus
 from streaming.bus.arrow import use_little_memory
@@ -28,32 +23,24 @@ from streaming.exporter.api import application
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition, Renderer
 from streaming.exporter.source import ViewSource, wall_clock_ms
+from streaming.exporter.web import ExporterError, Server, listen
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
-from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
 from streaming.runtime.plugins import catalog_of
-from streaming.runtime.stop import on_stop_signal
 
 EVENTS_READ_BACK: Final = 10_000
 """Events of each partition that a restart counts again: counters should not start at zero."""
 
-STALLED_AFTER_MS: Final = 60_000
-SEND_ON_FOR_S: Final = 2
 POLL_MS: Final = 1_000
 """The longest time without new records; a poll ends when there are some."""
 
-TICK_S: Final = 1.0
 LOOK_EVERY_S: Final = 2.0
 RETRY_PAUSE_S: Final = 2.0
 LOG_AGAIN_AFTER_S: Final = 60.0
 """How often the same cause is logged while it lasts."""
 
 log = structlog.get_logger("exporter")
-
-
-class ExporterError(UserError, RuntimeError):
-    """The exporter cannot start: one line for the person who started it."""
 
 
 class SnapshotReader:
@@ -219,58 +206,6 @@ class SnapshotReader:
         self._newest = self._store.note_bus(state), self._newest[1]
 
 
-class Server(uvicorn.Server):  # type: ignore[misc]
-    """Ends on SIGTERM and SIGINT, without raising the signal again after that."""
-
-    def __init__(self, app: ASGIApp, events: EventLog) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                lifespan="on",
-                timeout_graceful_shutdown=2 * SEND_ON_FOR_S,
-            )
-        )
-        self._events = events
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._over = asyncio.Event()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish sending answers for a while, then disconnect clients that do not read them.
-
-        Uvicorn would cancel them itself after ``timeout_graceful_shutdown``, and log a failure.
-        """
-        asyncio.get_running_loop().call_later(SEND_ON_FOR_S, self._cut_off)
-        await super().shutdown(sockets)
-
-    def _cut_off(self) -> None:
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
-
-    async def main_loop(self) -> None:
-        """Wait for the end; the header Date is made once a second.
-
-        Uvicorn looks ten times a second, which costs as much as all else that an idle server does.
-        """
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), TICK_S)
-
-    def end(self) -> None:
-        """Stop serving; first end the streams of events, which have no end by themselves."""
-        self._events.close()
-        self.should_exit = True
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._over.set)
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        with on_stop_signal(self.end):
-            yield
-
-
 def run(config: Config) -> None:
     """Serve until SIGTERM or SIGINT.
 
@@ -319,20 +254,3 @@ def _annotator(config: Config) -> Annotator | None:
     except GrafanaError as error:
         raise ExporterError(str(error)) from None
     return Annotator(config.cluster.name, grafana, since_ms=int(time.time() * 1_000))
-
-
-def listen(host: str, port: int, stalled_after_ms: int = STALLED_AFTER_MS) -> socket.socket:
-    """A listening socket, opened first, so that a used port is reported before anything starts.
-
-    A client that reads nothing for ``stalled_after_ms`` is disconnected.
-    """
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, port), family=family, backlog=128)
-    except OSError as error:
-        # Python adds the address to the reason, but the message has it already.
-        reason = str(error.strerror or error).partition(" (while")[0]
-        raise ExporterError(f"exporter.port: cannot listen on {host}:{port}: {reason}") from None
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled_after_ms)
-    return listening

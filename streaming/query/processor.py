@@ -7,9 +7,7 @@ comes from the observations, so a repeated batch gives the same result.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
 
@@ -25,18 +23,17 @@ from streaming.query.state import memory
 from streaming.query.state.files import MessageFiles
 from streaming.query.state.shards import ShardStates
 from streaming.runtime.plugins import catalog
+from twin.batch import sorted_frames, step_cycle, usable_remote
 from twin.cluster import reports
-from twin.declarations.table import UNKNOWN
 from twin.engine import frames
 from twin.engine.catalog import Catalog
 from twin.engine.changes import Change
 from twin.engine.codec import DecodedState
 from twin.engine.frames import Frame, InvalidFrame
-from twin.engine.merge import merge
 from twin.engine.state import ShardState
 from twin.remote_log import archive as archives
 from twin.remote_log.archive import Archive
-from twin.step import count_skipped, step, step_archive
+from twin.step import count_skipped, step_archive
 
 _ARCHIVE = StructType([StructField("archive", BinaryType(), nullable=False)])
 
@@ -45,16 +42,6 @@ REPORTS: Final = ""
 
 Entry = tuple[Frame, Row]  # a frame and the record that contained it
 Refused = list[tuple[Row, InvalidFrame]]
-
-
-@dataclass(slots=True)
-class _Batch:
-    """The frames of a batch, by the function that processes them."""
-
-    cycles: dict[int, list[Entry]] = field(default_factory=lambda: defaultdict(list))
-    remote: list[Entry] = field(default_factory=list)
-    unknown_kinds: list[str] = field(default_factory=list)
-    refused: Refused = field(default_factory=list)
 
 
 class TwinProcessor(StatefulProcessor):
@@ -80,14 +67,15 @@ class TwinProcessor(StatefulProcessor):
         """Rows of one shard: (key, value, topic, partition, offset, timestamp_ms) as in Kafka."""
         first = next(rows)
         shard_key = first.key
-        batch = self._decoded(chain([first], rows))
+        records = ((row, bytes(row.value)) for row in chain([first], rows))
+        batch = sorted_frames(records, self._catalog.observations)
         stored = yield from self._stored_state(shard_key)
         state = before = None if stored is None else stored.state
         yield from self._reported(shard_key, [], batch.refused)
         for at_ms in sorted(batch.cycles):
             header = batch.cycles[at_ms][0][0].header
             current = state or self._empty(header.cluster, header.shard)
-            after, changes, refused = _stepped(shard_key, current, batch.cycles[at_ms])
+            after, changes, refused = step_cycle(shard_key, current, batch.cycles[at_ms])
             if after is not current:
                 state = after
                 yield from self._to_cluster(shard_key, state)
@@ -102,31 +90,6 @@ class TwinProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing to give back."""
-
-    def _decoded(self, rows: Iterator[Row]) -> _Batch:
-        batch = _Batch()
-        logged: list[Entry] = []  # events, which do not belong to a cycle
-        kinds = self._catalog.observations
-        for row in rows:
-            try:
-                decoded = frames.decode(bytes(row.value), kinds)
-            except InvalidFrame as error:
-                batch.refused.append((row, error))
-                continue
-            batch.refused += [(row, error) for error in decoded.invalid]
-            batch.unknown_kinds += decoded.unknown_kinds
-            for frame in decoded.frames:
-                kind, at_ms = frame.header.kind, frame.header.observed_at_ms
-                if kind in archives.KINDS:
-                    batch.remote.append((frame, row))
-                elif kinds[kind].event:
-                    logged.append((frame, row))
-                else:
-                    batch.cycles[at_ms].append((frame, row))
-        # A step costs the same for one event as for all, so they join the newest cycle.
-        if logged:
-            batch.cycles[max(batch.cycles, default=UNKNOWN)] += logged
-        return batch
 
     def _empty(self, cluster: str, shard: int) -> ShardState:
         return ShardState.empty(self._catalog, cluster, shard, self._shards)
@@ -170,7 +133,7 @@ class TwinProcessor(StatefulProcessor):
         if not entries and (state is None or state.partitions <= had):
             return state
         stored = archive = yield from self._held_archive(shard_key)
-        usable, refused = self._usable(shard_key, entries)
+        usable, refused = usable_remote(shard_key, self._shards, entries)
         changes: list[Change] = []
         if state is None:
             for frame in usable:
@@ -181,19 +144,6 @@ class TwinProcessor(StatefulProcessor):
             self._archive.update((archives.encode(archive),))
         yield from self._reported(shard_key, changes, refused)
         return state
-
-    def _usable(self, shard_key: str, entries: list[Entry]) -> tuple[list[Frame], Refused]:
-        usable: list[Frame] = []
-        refused: Refused = []
-        for frame, row in entries:
-            try:
-                if frame.header.shards != self._shards:
-                    raise InvalidFrame("shard", f"{shard_key} of {frame.header.shards} shards")
-                archives.apply({}, _belongs(frame, shard_key))
-                usable.append(frame)
-            except InvalidFrame as error:
-                refused.append((row, error))
-        return usable, refused
 
     def _reported(
         self, shard_key: str, changes: Sequence[Change], refused: Refused
@@ -212,31 +162,3 @@ class TwinProcessor(StatefulProcessor):
 
     def _event(self, key: str, value: bytes) -> Row:
         return Row(topic=self._events, key=key, value=value)
-
-
-def _stepped(
-    shard_key: str, state: ShardState, entries: list[Entry]
-) -> tuple[ShardState, list[Change], Refused]:
-    """Step the state by one cycle of frames; unusable ones are refused, the others are used."""
-    at_ms = entries[0][0].header.observed_at_ms
-    refused: Refused = []
-    try:
-        return *step(state, [_belongs(frame, shard_key) for frame, _ in entries], at_ms), refused
-    except InvalidFrame:
-        pass  # rare: find the frame that fails
-    usable = []
-    for frame, row in entries:
-        try:
-            merge(state, _belongs(frame, shard_key))
-            usable.append(frame)
-        except InvalidFrame as error:
-            refused.append((row, error))
-    return *step(state, usable, at_ms), refused
-
-
-def _belongs(frame: Frame, shard_key: str) -> Frame:
-    """Return the frame if it was sent under the key of its shard, else refuse it."""
-    named = f"{frame.header.cluster}/{frame.header.shard}"
-    if named != shard_key:
-        raise InvalidFrame("shard", f"a frame of {named} under the key {shard_key}")
-    return frame

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from starlette.types import ASGIApp
 
 from streaming.exporter.events.log import EventLog
-from streaming.exporter.server import STALLED_AFTER_MS, Server, listen
+from streaming.exporter.web import STALLED_AFTER_MS, Server, listen
 
 
 @contextmanager

@@ -21,17 +21,16 @@ from streaming.bus.clients import (
     MAX_MESSAGE_BYTES,
     BusError,
     Reader,
-    Record,
     Sender,
     failed,
     settings,
 )
+from streaming.bus.keys import Record, key
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka.clients import TOPIC_NOT_ALLOWED
 from twin.engine import frames
 from twin.engine.frames import InvalidFrame
-from twin.engine.shard_reports import CLUSTER
 
 __all__ = [
     "BusError",
@@ -71,14 +70,6 @@ class BusTopics:
 def shard_of(topic: str, shards: int) -> int:
     """The shard a topic of the watched cluster belongs to; Kafka's own hash of its name."""
     return int(murmur2(topic.encode()) & 0x7FFFFFFF) % shards
-
-
-def key(cluster: str, shard: int) -> bytes:
-    """The key of a shard's frames, so that they stay in order in one partition.
-
-    The key of the cluster's own shard ends in ``cluster``. That shard has snapshots only.
-    """
-    return f"{cluster}/{'cluster' if shard == CLUSTER else shard}".encode()
 
 
 def topics(config: Config) -> BusTopics:

@@ -1,0 +1,93 @@
+"""The web server, and its socket. Nothing here knows where the answers come from."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from streaming.exporter.events.log import EventLog
+from streaming.runtime.errors import UserError
+from streaming.runtime.stop import on_stop_signal
+
+STALLED_AFTER_MS: Final = 60_000
+SEND_ON_FOR_S: Final = 2
+TICK_S: Final = 1.0
+
+
+class ExporterError(UserError, RuntimeError):
+    """The exporter cannot start: one line for the person who started it."""
+
+
+class Server(uvicorn.Server):  # type: ignore[misc]
+    """Ends on SIGTERM and SIGINT, without raising the signal again after that."""
+
+    def __init__(self, app: ASGIApp, events: EventLog) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="on",
+                timeout_graceful_shutdown=2 * SEND_ON_FOR_S,
+            )
+        )
+        self._events = events
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = asyncio.Event()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish sending answers for a while, then disconnect clients that do not read them.
+
+        Uvicorn would cancel them itself after ``timeout_graceful_shutdown``, and log a failure.
+        """
+        asyncio.get_running_loop().call_later(SEND_ON_FOR_S, self._cut_off)
+        await super().shutdown(sockets)
+
+    def _cut_off(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+    async def main_loop(self) -> None:
+        """Wait for the end; the header Date is made once a second.
+
+        Uvicorn looks ten times a second, which costs as much as all else that an idle server does.
+        """
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), TICK_S)
+
+    def end(self) -> None:
+        """Stop serving; first end the streams of events, which have no end by themselves."""
+        self._events.close()
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._over.set)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with on_stop_signal(self.end):
+            yield
+
+
+def listen(host: str, port: int, stalled_after_ms: int = STALLED_AFTER_MS) -> socket.socket:
+    """A listening socket, opened first, so that a used port is reported before anything starts.
+
+    A client that reads nothing for ``stalled_after_ms`` is disconnected.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        # Python adds the address to the reason, but the message has it already.
+        reason = str(error.strerror or error).partition(" (while")[0]
+        raise ExporterError(f"exporter.port: cannot listen on {host}:{port}: {reason}") from None
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled_after_ms)
+    return listening
