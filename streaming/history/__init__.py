@@ -1,0 +1,1 @@
+"""The past of a cluster: moments, states by replay of recorded observations, and capsules."""

@@ -1,0 +1,48 @@
+"""What can be asked about the past, whoever keeps it: a capsule now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from streaming.bus.view import ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The time from one cycle to another, both included."""
+
+    begin_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PastView:
+    """The cluster as it was observed at a moment.
+
+    ``at_ms`` is the cycle that it really is: the newest one at or before the moment. It is not
+    ``complete`` if the next cycle should have come before the moment and is missing, or if a shard
+    has no part, or not all parts, of the cycle.
+    """
+
+    view: ClusterView
+    at_ms: int
+    resolution_ms: int  # the usual time between two cycles
+    complete: bool
+
+
+class Past(Protocol):
+    """A source of past moments. Threads may ask it at the same time."""
+
+    @property
+    def span(self) -> Span:
+        """The moments that can be asked about."""
+        ...
+
+    def view(self, at_ms: int) -> PastView:
+        """The cluster at a moment of the span.
+
+        Raises:
+            MomentError: the moment is outside the span, or what is kept of it cannot be read.
+        """
+        ...

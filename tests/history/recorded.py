@@ -1,0 +1,61 @@
+"""Recorded observations and events of simulated clusters."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streaming.history.saving import Recorded
+from tests.simulator.shard import Shape, SimulatedShard
+from twin.builtin import CATALOG
+from twin.engine import frames
+from twin.engine.frames import Frame
+from twin.proposals import PROPOSALS
+
+START_MS = 1_000_000_000_000
+INTERVAL_MS = 5_000
+SMALL = Shape(topics=2, partitions=2, brokers=4, tier=True, groups=2, fetches=True)
+
+
+def message(cycle: list[Frame]) -> bytes:
+    """The frames of a cycle as the collector sends them."""
+    return frames.join(frames.encode(frame, CATALOG.observations) for frame in cycle)
+
+
+def a_recording(
+    cycles: int, shards: int = 2, seed: int = 0, shape: Shape = SMALL, cluster: str = "sim"
+) -> Recorded:
+    """Cycles of some shards, all of them with the same times and numbers."""
+    simulated = [SimulatedShard(shape, seed, cluster, n, shards) for n in range(shards)]
+    runs = [shard.run(cycles, START_MS, INTERVAL_MS) for shard in simulated]
+    messages = [
+        (shard, message(cycle))
+        for of_all in zip(*runs, strict=True)
+        for shard, cycle in enumerate(of_all)
+    ]
+    events = [an_event(cluster, START_MS + n * INTERVAL_MS) for n in range(cycles)]
+    return Recorded(cluster, shards, messages, events, tuple(PROPOSALS))
+
+
+def an_event(
+    cluster: str, at_ms: int, topic: str = "topic-0-0", text: str = "is led by 2"
+) -> bytes:
+    """An event about a partition, as the query writes it."""
+    return msgspec.json.encode(
+        {
+            "id": f"{cluster}/{topic}-1/leader_changed/{at_ms}",
+            "kind": "leader_changed",
+            "cluster": cluster,
+            "at_ms": at_ms,
+            "text": f"{topic}-1 {text}",
+            "topic": topic,
+            "partition": 1,
+            "broker": 2,
+            "before": [1],
+            "after": [2],
+        }
+    )
+
+
+def at(cycle: int) -> int:
+    """The time of a cycle, from 0."""
+    return START_MS + cycle * INTERVAL_MS
