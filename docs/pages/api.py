@@ -13,6 +13,7 @@ from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.openapi import described_path
 from streaming.exporter.source import ViewSource
 from streaming.exporter.views.api import summed_metrics
+from streaming.history.moments import AT
 from streaming.questions import QUESTIONS
 from streaming.questions.parameters import InputParameter, Schema
 from twin.builtin import CATALOG
@@ -91,7 +92,8 @@ def _paths(declared: Iterable[Endpoint]) -> Iterator[tuple[str, str]]:
 
 def _parameters(parameters: Mapping[str, InputParameter]) -> Iterator[tuple[str, str]]:
     for name, each in parameters.items():
-        yield f"`{name}`", each.in_url
+        if each is not AT:  # every path has it, so it is described once
+            yield f"`{name}`", each.in_url
 
 
 def _questions(asked: Iterable[Endpoint]) -> Iterator[Cells]:

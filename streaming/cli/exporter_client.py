@@ -16,6 +16,8 @@ import click
 import httpx2
 import msgspec
 
+from streaming.cli.options import ParameterType
+from streaming.history.moments import AT, AT_NAME, Moment, MomentError
 from streaming.runtime.errors import UserError
 from streaming.runtime.http_errors import reason, short, system_error
 
@@ -58,6 +60,32 @@ def url_option(command: Any) -> Any:
     """The option ``--url`` of commands that may ask an exporter."""
     about = "Ask the exporter at this URL, e.g. http://127.0.0.1:9410, instead of reading the bus."
     return click.option("--url", type=Url(), help=about)(command)
+
+
+def at_option(command: Any) -> Any:
+    """The option ``--at`` of commands that may ask about the past. The command gets ``url`` too."""
+    about = "Ask about this past moment, e.g. 2026-11-24T03:12:00Z or -15m; needs --url."
+    return click.option("--at", type=ParameterType(AT), help=about)(command)
+
+
+def at_parameters(url: str | None, at: Moment | None) -> dict[str, str]:
+    """The parameters for a moment that was given.
+
+    Raises:
+        MomentError: there is no exporter to ask: the bus has the present only.
+    """
+    if at is None:
+        return {}
+    if url is None:
+        raise MomentError("--at asks an exporter that knows the past: give --url as well")
+    return {AT_NAME: at.text}
+
+
+def note_moment(answer: Mapping[str, Any]) -> None:
+    """Say on stderr which past moment an answer is of, if it is of one."""
+    if "at" in answer:
+        lacking = "" if answer["complete"] else ", of which not all was recorded"
+        click.echo(f"note: this is of {answer['at']}{lacking}", err=True)
 
 
 def ask(

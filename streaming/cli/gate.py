@@ -8,11 +8,24 @@ from typing import Any
 import click
 
 from streaming.bus import snapshots
-from streaming.cli.exporter_client import Parameters, ask, url_option
+from streaming.cli.exporter_client import (
+    Parameters,
+    ask,
+    at_option,
+    at_parameters,
+    note_moment,
+    url_option,
+)
 from streaming.cli.options import DURATION
-from streaming.cli.restart_options import ask_until, now_ms, since_option, terms_options
+from streaming.cli.restart_options import (
+    ask_until,
+    now_ms,
+    since_option,
+    terms_options,
+    terms_parameters,
+)
+from streaming.history.moments import Moment, MomentError
 from streaming.questions.restart import (
-    ALLOWABLE,
     EXIT_CODES,
     RestartVerdict,
     is_settled,
@@ -21,7 +34,6 @@ from streaming.questions.restart import (
 )
 from streaming.runtime.config import load
 from streaming.runtime.errors import UserError
-from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 
 
@@ -43,66 +55,73 @@ def gate() -> None:
 )
 @since_option
 @terms_options
+@at_option
 @url_option
 @click.option("--json", "as_json", is_flag=True, help="Plain data.")
 @click.pass_context
 def restart(
     ctx: click.Context, brokers: tuple[int, ...], wait: int, since_ms: int, terms: Terms,
-    url: str | None, as_json: bool,
+    url: str | None, at: Moment | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Say whether brokers may be restarted now.
 
     Exits with 0 if it is safe, with 1 if it is not, and with 2 if that is not known: the twin is
     stale, or a broker does not answer. An error exits with 2 as well.
     """
-    _answer(ctx, brokers, wait, since_ms, terms, url, as_json)
+    _answer(ctx, brokers, wait, since_ms, terms, url, at, as_json)
 
 
 @gate.command("in-sync")
 @click.option("--wait", type=DURATION, default=0, help="Ask again until all are, e.g. 15m.")
 @since_option
+@at_option
 @url_option
 @click.option("--json", "as_json", is_flag=True, help="Plain data.")
 @click.pass_context
-def in_sync(ctx: click.Context, wait: int, since_ms: int, url: str | None, as_json: bool) -> None:
+def in_sync(
+    ctx: click.Context, wait: int, since_ms: int, url: str | None, at: Moment | None, as_json: bool
+) -> None:
     """Say whether every broker is back and in sync.
 
     To wait with --since after a restart. Exits with 0 if no broker is out and each is in every ISR
     of its replicas, with 1 if not, and with 2 if that is not known.
     """
-    _answer(ctx, (), wait, since_ms, Terms(), url, as_json)
+    _answer(ctx, (), wait, since_ms, Terms(), url, at, as_json)
 
 
 def _answer(
     ctx: click.Context, brokers: tuple[int, ...], wait: int, since_ms: int, terms: Terms,
-    url: str | None, as_json: bool,
+    url: str | None, at: Moment | None, as_json: bool,
 ) -> None:  # fmt: skip
     def by_bus() -> Any:
         return judge(snapshots.newest(config), brokers, terms, now_ms(), since_ms).data()
 
     def by_exporter() -> Any:
         path, parameters = _request(brokers, terms, since_ms)
-        return ask(str(url), path, parameters, RestartVerdict)
+        return ask(str(url), path, {**parameters, **moment}, RestartVerdict)
 
     try:
+        moment = at_parameters(url, at)
+        if moment and wait:
+            raise MomentError("--wait waits for the present: leave it away with --at")
         if url is None:
             config = load(ctx.obj)
         verdict = by_bus if url is None else by_exporter
         answer = ask_until(verdict, is_settled, wait)
+        if "at" in answer and not moment:  # a script must not take a past verdict for one of now
+            raise MomentError(f"{url} shows the past: --at asks about it")
     except UserError as error:  # a script must not read it as "unsafe" or "safe"
         click.echo(f"Error: {error}", err=True)
         ctx.exit(EXIT_CODES["unknown"])
+    note_moment(answer)
     click.echo(json.dumps(answer) if as_json else "\n".join(verdict_lines(answer)))
     ctx.exit(EXIT_CODES[answer["verdict"]])
 
 
 def _request(brokers: tuple[int, ...], terms: Terms, since_ms: int) -> tuple[str, Parameters]:
     """The path and parameters of the same question to an exporter."""
-    # Whole seconds, rounded up: a later limit is on the safe side.
-    since: Parameters = {} if since_ms == UNKNOWN else {"since": -(-since_ms // 1_000)}
+    parameters = terms_parameters(terms, since_ms)
     if not brokers:
-        return "brokers/in-sync", since
+        return "brokers/in-sync", {n: each for n, each in parameters.items() if n == "since"}
     first, *others = sorted(set(brokers))
-    allowed = {f"allow_{name}": True for name, each in ALLOWABLE.items() if each in terms.allowed}
-    more = {"with": others, "margin": terms.margin, **allowed, **since}
-    return f"brokers/{first}/restart", more
+    return f"brokers/{first}/restart", {"with": others, **parameters}

@@ -20,6 +20,7 @@ from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 
 _IMPORTED: Final = {
+    "capsule": "streaming.cli.capsule",
     "cluster": "streaming.lab.commands",
     "gate": "streaming.cli.gate",
     "grafana": "streaming.grafana.commands",

@@ -13,11 +13,21 @@ from typing import Any, Final
 import click
 
 from streaming.bus import snapshots
+from streaming.cli.exporter_client import (
+    Parameters,
+    ask,
+    at_option,
+    at_parameters,
+    note_moment,
+    url_option,
+)
 from streaming.cli.options import DURATION
 from streaming.cli.plan_roll import roll
 from streaming.cli.whatif import print_answer
+from streaming.history.moments import Moment
 from streaming.plans import files, journal
 from streaming.plans.admin import Admin
+from streaming.plans.answer import PlanData
 from streaming.plans.apply import Applier, ChangeOutcome, ChangeResult, RateLimit
 from streaming.plans.demote import plan_demote
 from streaming.plans.journal import Journal
@@ -25,6 +35,7 @@ from streaming.plans.order import plan_order
 from streaming.plans.plan import Plan, PlanError
 from streaming.plans.watch import WatchOptions, watch
 from streaming.questions.answer import Answer, some
+from streaming.questions.parameters import MAX_ROWS
 from streaming.runtime.config import Config, load
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
@@ -53,6 +64,8 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         _limit_option,
         click.option("--apply", "applies", is_flag=True, help="Change the cluster."),
+        at_option,
+        url_option,
     ):
         command = option(command)
     return command
@@ -82,7 +95,7 @@ _limit_option = click.option(
 @click.pass_obj
 def order(
     path: Any, preferred: bool, watches: bool, every: int, applies: bool, per_minute: int,
-    out: Path | None, as_json: bool,
+    out: Path | None, url: str | None, at: Moment | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Put warm replicas before cold ones.
 
@@ -92,6 +105,10 @@ def order(
     With --watch the order follows the replicas as they become cold and warm, and a partition gets
     its original order back once all its replicas are warm.
     """
+    if url is not None or at is not None:
+        changes = applies or watches or out is not None
+        _show_of_exporter(url, at, "order", {"preferred": preferred}, changes, as_json)
+        return
     config = load(path)
 
     def planned() -> Plan:
@@ -116,13 +133,18 @@ def order(
 @_options
 @click.pass_obj
 def demote(
-    path: Any, broker: int, applies: bool, per_minute: int, out: Path | None, as_json: bool
-) -> None:
+    path: Any, broker: int, applies: bool, per_minute: int, out: Path | None, url: str | None,
+    at: Moment | None, as_json: bool,
+) -> None:  # fmt: skip
     """Give the leaderships of a broker to others.
 
     Before a restart, or while it is a slow leader. They go to warm replicas in sync, spread evenly
     over brokers and racks, and stay there until kafka-twin plan restore.
     """
+    if url is not None or at is not None:
+        changes = applies or out is not None
+        _show_of_exporter(url, at, "demote", {"broker": broker}, changes, as_json)
+        return
     config = load(path)
 
     def planned() -> Plan:
@@ -180,6 +202,23 @@ def _plan(
         except UserError as error:
             raise PlanError(f"{error}; what was done is in {written.path}") from None
     _report(results, written.path, to_err=as_json)
+
+
+def _show_of_exporter(
+    url: str | None, at: Moment | None, name: str, parameters: Parameters, changes: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Print the plan that an exporter makes, of now or of a past moment; nothing is changed."""
+    moment = at_parameters(url, at)
+    if changes:
+        raise PlanError(
+            "--url and --at print a plan: leave --apply, --watch and --out away with them"
+        )
+    given = {**parameters, "limit": MAX_ROWS, **moment}
+    data = ask(str(url), f"plans/{name}", given, PlanData)
+    note_moment(data)
+    answer = Answer(data, data["lines"], data["header"], data["rows"], data["total"])
+    print_answer(answer, as_json, sys.stdout)
 
 
 def _report(results: Sequence[ChangeResult], path: Path, *, to_err: bool = False) -> None:

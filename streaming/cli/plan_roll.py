@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
 from streaming.bus import snapshots
+from streaming.cli.exporter_client import (
+    ask,
+    at_option,
+    at_parameters,
+    note_moment,
+    url_option,
+)
 from streaming.cli.options import DURATION
-from streaming.cli.restart_options import ask_until, now_ms, since_option, terms_options
+from streaming.cli.restart_options import (
+    ask_until,
+    now_ms,
+    since_option,
+    terms_options,
+    terms_parameters,
+)
+from streaming.history.moments import Moment, MomentError
 from streaming.questions.restart import EXIT_CODES
-from streaming.questions.roll import RollAnswer, plan_roll
+from streaming.questions.roll import RollPlan, plan_roll, roll_lines
 from streaming.runtime.config import load
 from streaming.runtime.errors import UserError
 from twin.questions.gate import Terms
@@ -27,11 +42,13 @@ from twin.questions.gate import Terms
 @click.option("--wait", type=DURATION, default=0, help="Ask again until a batch may go, e.g. 15m.")
 @since_option
 @terms_options
+@at_option
+@url_option
 @click.option("--json", "as_json", is_flag=True, help="Plain data.")
 @click.pass_context
 def roll(
     ctx: click.Context, brokers: tuple[int, ...], racks: bool, most: int | None, next_only: bool,
-    wait: int, since_ms: int, terms: Terms, as_json: bool,
+    wait: int, since_ms: int, terms: Terms, url: str | None, at: Moment | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Say in which order brokers may be restarted.
 
@@ -42,21 +59,33 @@ def roll(
     if that is not known. With --next, exits with 0 if there is a batch.
     """
 
-    def ask() -> RollAnswer:
+    def by_bus() -> Any:
         view = snapshots.newest(config)
         return plan_roll(
             view, brokers, terms, now_ms(), since_ms=since_ms, by_rack=racks, most=most
-        )
+        ).data()
+
+    def by_exporter() -> Any:
+        given: dict[str, Any] = {"broker": list(brokers), "racks": racks, "most": most}
+        parameters = {name: each for name, each in given.items() if each}
+        more: dict[str, Any] = {**terms_parameters(terms, since_ms), **moment}
+        return ask(str(url), "plans/roll", {**parameters, **more}, RollPlan)
 
     try:
-        config = load(ctx.obj)
-        answer = ask_until(ask, lambda answer: bool(answer.roll.batches), wait)
+        moment = at_parameters(url, at)
+        if moment and wait:
+            raise MomentError("--wait waits for the present: leave it away with --at")
+        if url is None:
+            config = load(ctx.obj)
+        planned = by_bus if url is None else by_exporter
+        answer = ask_until(planned, lambda answer: bool(answer["batches"]), wait)
     except UserError as error:  # a script must not read it as "unsafe" or "safe"
         click.echo(f"Error: {error}", err=True)
         ctx.exit(EXIT_CODES["unknown"])
-    if next_only and answer.roll.batches:
-        click.echo(" ".join(map(str, answer.roll.batches[0].brokers)))
+    note_moment(answer)
+    if next_only and answer["batches"]:
+        click.echo(" ".join(map(str, answer["batches"][0]["brokers"])))
         ctx.exit(0)
-    lines = "\n".join(answer.lines())
-    click.echo(json.dumps(answer.data()) if as_json else lines, err=next_only)
-    ctx.exit(EXIT_CODES[answer.verdict])
+    lines = "\n".join(roll_lines(answer))
+    click.echo(json.dumps(answer) if as_json else lines, err=next_only)
+    ctx.exit(EXIT_CODES[answer["verdict"]])

@@ -82,6 +82,14 @@ def terms_options(command: Callable[..., None]) -> Callable[..., None]:
     )(with_terms)
 
 
+def terms_parameters(terms: Terms, since_ms: int) -> dict[str, int | bool]:
+    """The same as parameters of a question to an exporter."""
+    # Whole seconds, rounded up: a later limit is on the safe side.
+    since = {} if since_ms == UNKNOWN else {"since": -(-since_ms // 1_000)}
+    allowed = {f"allow_{name}": True for name, each in ALLOWABLE.items() if each in terms.allowed}
+    return {"margin": terms.margin, **allowed, **since}
+
+
 def ask_until(ask: Callable[[], T], is_enough: Callable[[T], bool], wait_ms: int) -> T:
     """The first answer that settles the question, or the last one in time.
 

@@ -18,8 +18,9 @@ import click
 
 from streaming.bus import own_topics, snapshots
 from streaming.bus.view import ClusterView
-from streaming.cli.exporter_client import ask, url_option
+from streaming.cli.exporter_client import ask, at_option, at_parameters, note_moment, url_option
 from streaming.cli.options import option
+from streaming.history.moments import Moment
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer, WhatIfError
 from streaming.questions.question import Question
@@ -43,14 +44,17 @@ class _Source:
 
     config: Path | None
     url: str | None
+    at: Moment | None
 
     def print_answer(self, question: Question, values: Mapping[str, Any], as_json: bool) -> None:
         """Print the answer to the question with these values."""
+        moment = at_parameters(self.url, self.at)
         data = (
             self._of_bus(question, values)
             if self.url is None
-            else self._of_exporter(self.url, question, values)
+            else self._of_exporter(self.url, question, values, moment)
         )
+        note_moment(data)
         if data["stale"]:
             click.echo(f"note: {data['stale']}", err=True)
         print_answer(question.text(data), as_json, sys.stdout)
@@ -65,13 +69,13 @@ class _Source:
         }
 
     def _of_exporter(
-        self, url: str, question: Question, values: Mapping[str, Any]
+        self, url: str, question: Question, values: Mapping[str, Any], moment: Mapping[str, str]
     ) -> dict[str, Any]:
         texts = {
             name: [question.parameters[name].write(each) for each in _listed(value)]
             for name, value in values.items()
         }
-        return ask(url, f"whatif/{question.name}", texts, question.form)
+        return ask(url, f"whatif/{question.name}", {**texts, **moment}, question.form)
 
 
 def _command(question: Question) -> click.Command:
@@ -83,11 +87,14 @@ def _command(question: Question) -> click.Command:
     }
 
     @click.option("--json", "as_json", is_flag=True, help="Plain data, all rows.")
+    @at_option
     @url_option
     @click.pass_obj
-    def command(config: Path | None, /, url: str | None, as_json: bool, **options: Any) -> None:
+    def command(
+        config: Path | None, /, url: str | None, at: Moment | None, as_json: bool, **options: Any
+    ) -> None:
         values = {n: v for n, v in options.items() if v is not None and v is not False and v != ()}
-        source = _Source(config, url)
+        source = _Source(config, url, at)
         for flag in flags.keys() & values.keys():
             if len(values) > 1:
                 raise WhatIfError(f"--{flag} is a question of its own: give it alone")

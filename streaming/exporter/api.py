@@ -1,7 +1,7 @@
 """The web application: /metrics, /healthz, /api/v1, and the console.
 
-Every answer is made from the newest view; nothing here sends requests to Kafka. ``routes`` declares
-the paths and their answers.
+Every answer is made from the newest view, or from that of the moment that is asked about; nothing
+here sends requests to Kafka. ``routes`` declares the paths and their answers.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from streaming.exporter.answers import error_answer
 from streaming.exporter.console_files import console_route
 from streaming.exporter.endpoint import Endpoint, routes
 from streaming.exporter.headers import SecurityHeaders
+from streaming.exporter.moments import Moments
 from streaming.exporter.routes import cluster as cluster_routes
 from streaming.exporter.routes import description, events, matrix, plans, questions, site
 from streaming.exporter.routes import groups as group_routes
@@ -34,7 +35,11 @@ def application(source: ViewSource, config: ExporterConfig = ExporterConfig()) -
     declared = endpoints(source)
     door = Door(tools_of(declared), config, source.calls)
     app = Starlette(
-        routes=[*routes(declared), console_route(), Route(PATH, door)],
+        routes=[
+            *routes(declared, Moments(source, endpoints).ask),
+            console_route(),
+            Route(PATH, door),
+        ],
         exception_handlers={HTTPException: _refused, Exception: _failed},
         lifespan=door.open,
     )

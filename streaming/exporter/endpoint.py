@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from streaming.exporter.answers import RefusedError, compressed, error_answer, json_answer
+from streaming.history.moments import AT, AT_NAME, Moment
 from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
 from streaming.questions.parameters import InputParameter, Schema, read_all
 
@@ -25,6 +27,14 @@ JSON: Final = "application/json"
 
 QUESTIONS_AT_ONCE: Final = 2
 """The maximum of questions that are answered at the same time; others wait."""
+
+PAST_AT_ONCE: Final = 1
+"""Of questions about the past, whose state may have to be computed first."""
+
+NO_PAST: Final = (
+    "at: this exporter knows the present only; kafka-twin capsule open FILE shows the past of a "
+    "capsule"
+)
 
 
 class Runs(Enum):
@@ -42,7 +52,9 @@ class Endpoint:
     ``parameters`` is None where any are accepted and ignored. Of the parameters in ``needs_one_of``
     at least one must be given. ``refusals`` are the possible statuses, apart from 200 and from 400
     for wrong parameters. ``tool`` is the name of the tool that it is for agents, empty if none;
-    ``text`` makes the sentences that an agent reads beside the data, which else are the text.
+    ``text`` makes the sentences that an agent reads beside the data, which else are the text. What
+    is ``of_state`` follows from the cluster's state: it has the parameter ``at`` as well, and can
+    be asked about moments of the past.
     """
 
     path: str  # as Starlette writes it
@@ -59,6 +71,11 @@ class Endpoint:
     tool: str = ""
     help: str = ""  # more about a tool than the summary says
     text: Callable[[Any], Sequence[str]] | None = None
+    of_state: bool = True
+
+    def __post_init__(self) -> None:
+        if self.of_state:
+            object.__setattr__(self, "parameters", {**(self.parameters or {}), AT_NAME: AT})
 
     def read(self, request: Request) -> dict[str, Any]:
         """The values of a request's parameters.
@@ -80,14 +97,25 @@ class Endpoint:
         return values
 
 
-def routes(endpoints: Iterable[Endpoint]) -> list[Route]:
-    """The routes of the endpoints; their questions share one limit."""
-    turn = asyncio.Semaphore(QUESTIONS_AT_ONCE)
-    return [Route(each.path, _responder(each, turn)) for each in endpoints]
+Ask = Callable[[Endpoint, Request, Moment | None, Values], Any]
+"""Answers a question that may be about a moment of the past."""
+
+
+def now_only(endpoint: Endpoint, request: Request, at: Moment | None, values: Values) -> Any:
+    """The answer of now; there is no other."""
+    if at is not None:
+        raise RefusedError(NO_PAST, 404)
+    return endpoint.answer(request, values)
+
+
+def routes(endpoints: Iterable[Endpoint], ask: Ask = now_only) -> list[Route]:
+    """The routes of the endpoints. Questions share one limit, those about the past another."""
+    turn, past_turn = asyncio.Semaphore(QUESTIONS_AT_ONCE), asyncio.Semaphore(PAST_AT_ONCE)
+    return [Route(each.path, _responder(each, ask, turn, past_turn)) for each in endpoints]
 
 
 def _responder(
-    endpoint: Endpoint, turn: asyncio.Semaphore
+    endpoint: Endpoint, ask: Ask, turn: asyncio.Semaphore, past_turn: asyncio.Semaphore
 ) -> Callable[[Request], Awaitable[Response]]:
     def answered(request: Request) -> Response:
         try:
@@ -95,15 +123,23 @@ def _responder(
         except ValueError as error:
             return error_answer(str(error), 400)
         try:
-            answer = endpoint.answer(request, values)
+            if endpoint.of_state:
+                answer = ask(endpoint, request, values.pop(AT_NAME, None), values)
+            else:
+                answer = endpoint.answer(request, values)
         except (WhatIfError, RefusedError) as error:
             return error_answer(str(error), _status(error))
         return answer if isinstance(answer, Response) else compressed(json_answer(answer), request)
 
+    def turn_of(request: Request) -> AbstractAsyncContextManager[Any]:
+        if endpoint.of_state and AT_NAME in request.query_params:
+            return past_turn
+        return turn if endpoint.runs is Runs.IN_TURN else contextlib.nullcontext()
+
     async def respond(request: Request) -> Response:
         if endpoint.runs is Runs.IN_LOOP:
             return answered(request)
-        async with turn if endpoint.runs is Runs.IN_TURN else contextlib.nullcontext():
+        async with turn_of(request):
             return await run_in_threadpool(answered, request)
 
     return respond

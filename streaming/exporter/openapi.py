@@ -15,6 +15,15 @@ from twin.engine.catalog import Catalog
 NEEDS_ONE_OF: Final = "x-needs-one-of"
 """Extension with the parameters of which one must be given: OpenAPI 3.1 cannot say that."""
 
+OF_MOMENT: Final = {
+    "properties": {
+        "at": {"type": "string", "format": "date-time", "description": "the cycle that it is of"},
+        "resolution_ms": {"type": "integer", "description": "the usual time between two cycles"},
+        "complete": {"type": "boolean", "description": "nothing is missing of that moment"},
+    }
+}
+"""Fields that an answer about a moment of the past has as well."""
+
 _CONVERTER: Final = re.compile(r":\w+}")
 _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
 """Links of the documentation would be broken here."""
@@ -42,8 +51,10 @@ def described_path(endpoint: Endpoint) -> str:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     parameters = {**endpoint.path_parameters, **(endpoint.parameters or {})}
-    answer = {endpoint.media_type: {"schema": endpoint.schema}}
+    answer = {endpoint.media_type: {"schema": _schema(endpoint)}}
     refusals = dict(endpoint.refusals)
+    if endpoint.of_state:
+        refusals.setdefault(404, "there is no such moment")
     if endpoint.parameters is not None:
         refusals.setdefault(400, "a parameter is wrong, or there is no such parameter")
     is_json = endpoint.refusal_media_type == JSON
@@ -65,6 +76,11 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             },
         },
     }
+
+
+def _schema(endpoint: Endpoint) -> Mapping[str, Any]:
+    """The schema of an answer; of a past moment, it says which it is."""
+    return {"allOf": [endpoint.schema], **OF_MOMENT} if endpoint.of_state else endpoint.schema
 
 
 def _operation_id(endpoint: Endpoint) -> str:

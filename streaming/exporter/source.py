@@ -11,6 +11,7 @@ from streaming.exporter.agents.counts import CallCounts
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.events.stream import StreamCounts
 from streaming.exporter.metrics.exposition import Exposition
+from streaming.history.past import Past
 from twin.engine.catalog import Catalog
 
 
@@ -24,7 +25,8 @@ class ViewSource:
     """The newest state of one cluster; nothing here sends requests to Kafka.
 
     ``current`` renders the exposition if that of the newest view is not there; ``newest`` is that
-    view, for answers that need no exposition.
+    view, for answers that need no exposition. A source that is ``not_live`` says in a sentence what
+    it shows instead of the present. Moments of the ``past`` can be asked about, if there is one.
     """
 
     catalog: Catalog
@@ -36,8 +38,15 @@ class ViewSource:
     calls: CallCounts = field(default_factory=CallCounts)
     own_topics: Collection[str] = ()  # topics of the bus, if it is on the watched cluster
     newest: Callable[[], ClusterView] | None = None
+    past: Past | None = None
+    not_live: str = ""
 
     @property
     def view(self) -> ClusterView:
         """The newest view."""
         return self.current().view if self.newest is None else self.newest()
+
+    @property
+    def why_not_up(self) -> str:
+        """Why this is not the cluster as it is now, in a sentence; empty if it is."""
+        return "; ".join(filter(None, (self.not_live, self.view.why_not_up(self.now_ms()))))

@@ -66,6 +66,8 @@ class Capsule:
         self._path = path
         self._lock = Lock()
         self._chunks: OrderedDict[int, bytes] = OrderedDict()
+        # A sentence for each table of the newest states that this kafka-twin cannot use.
+        self.discarded: dict[str, None] = {}
         with self._read():
             self._handle = path.open("rb")
         try:
@@ -189,7 +191,9 @@ class Capsule:
     def _state(self, name: str, catalog: Catalog, shard: int) -> ShardState:
         content = self._frames(name)
         _check_slots(content)
-        state = codec.decode(content, catalog).state
+        decoded = codec.decode(content, catalog)
+        state = decoded.state
+        self.discarded |= dict.fromkeys(decoded.discarded)
         expected = self.manifest.cluster, shard, self.manifest.shards
         if (state.cluster, state.shard, state.shards) != expected:
             raise ValueError(f"{name} is of another shard")

@@ -43,6 +43,7 @@ class Past(Protocol):
         """The cluster at a moment of the span.
 
         Raises:
-            MomentError: the moment is outside the span, or what is kept of it cannot be read.
+            MomentError: the moment is outside the span.
+            UserError: what is kept of it cannot be read.
         """
         ...

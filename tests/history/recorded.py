@@ -22,17 +22,18 @@ def message(cycle: list[Frame]) -> bytes:
 
 
 def a_recording(
-    cycles: int, shards: int = 2, seed: int = 0, shape: Shape = SMALL, cluster: str = "sim"
-) -> Recorded:
+    cycles: int, shards: int = 2, seed: int = 0, shape: Shape = SMALL, cluster: str = "sim",
+    start_ms: int = START_MS,
+) -> Recorded:  # fmt: skip
     """Cycles of some shards, all of them with the same times and numbers."""
     simulated = [SimulatedShard(shape, seed, cluster, n, shards) for n in range(shards)]
-    runs = [shard.run(cycles, START_MS, INTERVAL_MS) for shard in simulated]
+    runs = [shard.run(cycles, start_ms, INTERVAL_MS) for shard in simulated]
     messages = [
         (shard, message(cycle))
         for of_all in zip(*runs, strict=True)
         for shard, cycle in enumerate(of_all)
     ]
-    events = [an_event(cluster, START_MS + n * INTERVAL_MS) for n in range(cycles)]
+    events = [an_event(cluster, start_ms + n * INTERVAL_MS) for n in range(cycles)]
     return Recorded(cluster, shards, messages, events, tuple(PROPOSALS))
 
 

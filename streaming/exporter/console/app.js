@@ -93,6 +93,10 @@ function Banner({ pulse }) {
       <b>${error.message}</b>${" "}
       ${summary ? "What is shown is what it said last." : "Is it running?"}</div>`;
   }
+  if (summary?.not_live) {
+    return html`<div class="banner past" role="status">
+      <b>This is the past:</b> ${ended(summary.why_not_up)}</div>`;
+  }
   if (summary && !summary.up) {
     return html`<div class="banner bad" role="alert">
       <b>Do not rely on this page:</b> ${ended(summary.why_not_up)}</div>`;

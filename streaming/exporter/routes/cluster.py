@@ -46,8 +46,9 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
 
     def summary(_: Request, __: Values) -> Any:
         return api_views.summary(
-            source.catalog, source.cluster, source.view, source.now_ms(), source.own_topics
-        )
+            source.catalog, source.cluster, source.view, source.now_ms(), source.own_topics,
+            source.not_live,
+        )  # fmt: skip
 
     def brokers(_: Request, __: Values) -> Any:
         return api_views.brokers(source.view, source.now_ms())

@@ -29,5 +29,6 @@ def endpoints(source: ViewSource, described: Sequence[Endpoint]) -> list[Endpoin
         summary="this API in OpenAPI 3.1",
         answer=answer,
         schema={"type": "object"},
+        of_state=False,
     )
     return [itself]

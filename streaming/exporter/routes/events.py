@@ -48,6 +48,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             summary="[changes](#events) as they happen, as server-sent events",
             answer=events,
             schema={"type": "string"},
+            of_state=False,
             media_type=MEDIA_TYPE,
             parameters=_parameters(source.catalog),
             refusals={503: f"{MAX_STREAMS} others read events already"},

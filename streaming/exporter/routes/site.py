@@ -16,6 +16,8 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
 
     def metrics(request: Request, _: Values) -> Response:
+        if source.not_live:  # Prometheus would keep them as values of now
+            return Response(f"{source.not_live}: no metrics\n", 404, media_type="text/plain")
         exposition = source.current()
         now_ms = source.now_ms()
         now = at_scrape(source.cluster, exposition, now_ms, source.streams, source.calls)
@@ -26,7 +28,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
         return Response(b"".join((now, *exposition.blocks)), headers=headers)
 
     def health(_: Request, __: Values) -> Response:
-        why = source.view.why_not_up(source.now_ms())
+        why = source.why_not_up
         return Response(f"{why or 'ok'}\n", 503 if why else 200, media_type="text/plain")
 
     page = console_files()["index.html"]
@@ -40,17 +42,21 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             summary="metrics for Prometheus",
             answer=metrics,
             schema={"type": "string"},
+            of_state=False,
             media_type="text/plain",
             parameters=None,
+            refusals={404: "the exporter shows the past"},
+            refusal_media_type="text/plain",
         ),
         Endpoint(
             path="/healthz",
-            summary="`ok`, or one sentence that says why the state is incomplete or stale",
+            summary="`ok`, or one sentence that says why the state is incomplete, stale or past",
             answer=health,
             schema={"type": "string"},
+            of_state=False,
             media_type="text/plain",
             parameters=None,
-            refusals={503: "the state is incomplete or stale"},
+            refusals={503: "the state is incomplete, stale or past"},
             refusal_media_type="text/plain",
             runs=Runs.IN_LOOP,
         ),
@@ -59,6 +65,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             summary="the console, for people",
             answer=console,
             schema={"type": "string"},
+            of_state=False,
             media_type="text/html",
             parameters=None,
             runs=Runs.IN_LOOP,

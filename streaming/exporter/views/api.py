@@ -75,6 +75,7 @@ class ClusterFacts(TypedDict):
     cluster: str
     up: bool
     why_not_up: str | None
+    not_live: str | None
     observations_refused: int
     problems: int | None
     at_risk: int | None
@@ -245,12 +246,15 @@ def broker_columns() -> list[Column]:
 
 
 def summary(
-    catalog: Catalog, cluster: str, view: ClusterView, now_ms: int, own_topics: Collection[str] = ()
-) -> dict[str, Any]:
+    catalog: Catalog, cluster: str, view: ClusterView, now_ms: int,
+    own_topics: Collection[str] = (), not_live: str = "",
+) -> dict[str, Any]:  # fmt: skip
     """The cluster at a glance; counts are null before anything was observed.
 
-    ``own_topics`` are the twin's topics, if the bus is on the watched cluster.
+    ``own_topics`` are the twin's topics, if the bus is on the watched cluster. ``not_live`` says
+    what is shown instead of the present.
     """
+    why_not_up = "; ".join(filter(None, (not_live, view.why_not_up(now_ms))))
     totals, is_known = view.totals, bool(view.shards)
 
     def if_known(count: Any) -> Any:
@@ -276,8 +280,9 @@ def summary(
     listed = view.with_problems
     facts: ClusterFacts = {
         "cluster": cluster,
-        "up": not view.why_not_up(now_ms),
-        "why_not_up": view.why_not_up(now_ms) or None,
+        "up": not why_not_up,
+        "why_not_up": why_not_up or None,
+        "not_live": not_live or None,
         "observations_refused": sum(view.refused.values()),
         "problems": None if listed is None else len(listed[Problems].broker),
         "at_risk": if_known(sum(int((each != 0).sum()) for each in bits)),

@@ -98,7 +98,8 @@ export function Sentence({ brokers, summary, rule }) {
   const { loss } = summary;
   const serving = loss.can_be_lost.length + loss.cannot_be_lost.length;
   if (!summary.up && serving > 0) {
-    return html`<h1 class="sentence"><span class="bad">Last known state: </span>
+    return html`<h1 class="sentence"><span class=${summary.not_live ? "warn" : "bad"}>${
+        summary.not_live ? "At that time: " : "Last known state: "}</span>
       <span class="muted">${clausesOf(loss)[0]}.</span></h1><${Apart} loss=${loss} />`;
   }
   const allSilent = serving > 0 && loss.silent.length === serving;

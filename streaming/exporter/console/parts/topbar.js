@@ -1,5 +1,5 @@
 /** Name, cluster, views, search, track record and freshness. */
-import { counted, duration } from "../format.js";
+import { counted, duration, moment } from "../format.js";
 import { ageSeconds } from "../pulse.js";
 import { go, href } from "../router.js";
 import { Component, html } from "../ui.js";
@@ -56,7 +56,7 @@ function Record({ summary }) {
     ${counted(record.total, "leader change")}, ${record.wrong} predicted wrong</a>`;
 }
 
-/** How old what is shown is. It counts on by itself, also while nobody answers. */
+/** How old what is shown is, or of when. It counts on by itself, also while nobody answers. */
 class Freshness extends Component {
   componentDidMount() {
     this.timer = setInterval(() => this.forceUpdate(), 1_000);
@@ -69,6 +69,9 @@ class Freshness extends Component {
   render({ pulse }) {
     const age = ageSeconds(pulse);
     if (age === null) return html`<span class="pill">nothing observed yet</span>`;
+    if (pulse.summary.not_live) {
+      return html`<span class="pill warn">the past: ${moment(pulse.summary.observed_at_ms)}</span>`;
+    }
     const state = pulse.error || !pulse.summary.up ? "bad" : "good";
     return html`<span class=${`pill ${state}`}>observed ${duration(age)} ago</span>`;
   }

@@ -42,7 +42,8 @@ function Answer({ pulse, gaps }) {
   const lines = [
     error ? ["bad", error.message]
       : summary.up ? ["good", `It is up: the oldest shard was observed ${duration(age)} ago.`]
-        : ["bad", ended(`It is not up: ${summary.why_not_up}`)],
+        : summary.not_live ? ["warn", ended(`This is the past: ${summary.why_not_up}`)]
+          : ["bad", ended(`It is not up: ${summary.why_not_up}`)],
     gaps.length ? ["warn", `${gaps.length === 1 ? "One thing is" : `${gaps.length} things are`} unknown to it, listed below.`]
       : ["good", "Nothing that it watches for is unknown to it."],
     !record ? ["unknown", "It has no track record yet."]

@@ -1,0 +1,74 @@
+"""Serves a capsule: API and console of its span, without a bus, Kafka or Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from streaming.bus.arrow import use_little_memory
+from streaming.bus.keys import Record
+from streaming.bus.view import Event
+from streaming.exporter.api import application
+from streaming.exporter.events.log import EventLog
+from streaming.exporter.metrics.exposition import Exposition
+from streaming.exporter.source import ViewSource
+from streaming.exporter.web import Server, listen
+from streaming.history.moments import time_text
+from streaming.history.opening import Capsule
+from streaming.runtime.config import ExporterConfig
+
+
+def serve(path: Path, config: ExporterConfig, say: Callable[[str], None]) -> None:
+    """Serve the capsule until SIGTERM or SIGINT.
+
+    Raises:
+        CapsuleError: the file cannot be opened.
+        ExporterError: the port is not available.
+    """
+    use_little_memory()
+    with closing(Capsule(path)) as opened, closing(listen(config.host, config.port)) as listening:
+        source = source_of(opened)
+        server = Server(application(source, config), source.events)
+        host, port = listening.getsockname()[:2]
+        saved_by = f"kafka-twin {opened.manifest.product_version}"
+        for table in opened.discarded:
+            say(f"{saved_by} saved a table that is not used: {table}")
+        say(f"{opened.title}: http://{host}:{port}/")
+        server.run(sockets=[listening])
+
+
+def source_of(opened: Capsule) -> ViewSource:
+    """The source of a capsule's answers: its newest cycle, and all moments before."""
+    manifest, replay = opened.manifest, opened.replay
+    newest = replay.view(replay.span.end_ms)
+    return ViewSource(
+        opened.catalog,
+        manifest.cluster,
+        current=lambda: Exposition(newest.view),
+        now_ms=lambda: newest.at_ms,
+        events=event_log(opened),
+        own_topics=manifest.own_topics,
+        newest=lambda: newest.view,
+        past=replay,
+        not_live=f"{opened.title}; shown is {time_text(newest.at_ms)}",
+    )
+
+
+def event_log(opened: Capsule) -> EventLog:
+    """The events of a capsule, as if they had just been read from the bus."""
+    log, events = EventLog(), opened.events
+    log.begin({0: (0, len(events))})
+    for offset, data in enumerate(events):
+        log.take(Record("events", 0, offset, None, data, 0), _event(data))
+    log.publish()
+    return log
+
+
+def _event(data: bytes) -> Event | None:
+    try:
+        return msgspec.json.decode(data, type=Event)
+    except msgspec.MsgspecError:  # of a stranger's capsule
+        return None

@@ -1,0 +1,87 @@
+"""Answers about moments of the past: the same endpoints, declared for the state of that moment."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from streaming.exporter.answers import RefusedError
+from streaming.exporter.endpoint import Endpoint, Values, now_only
+from streaming.exporter.source import ViewSource, wall_clock_ms
+from streaming.history.moments import Moment, MomentError, checked_in, time_text
+from streaming.history.past import Past, PastView
+from streaming.runtime.errors import UserError
+
+KEPT: Final = 8
+"""Moments whose endpoints are kept: a page of the console asks several at once."""
+
+
+class Moments:
+    """Asks endpoints about moments of a source's past."""
+
+    def __init__(
+        self, source: ViewSource, declare: Callable[[ViewSource], Sequence[Endpoint]]
+    ) -> None:
+        self._source, self._declare = source, declare
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[int, tuple[PastView, Mapping[str, Endpoint]]] = OrderedDict()
+
+    def ask(self, endpoint: Endpoint, request: Request, at: Moment | None, values: Values) -> Any:
+        """The answer for that moment, or for now; a source that is not live has no now.
+
+        Raises:
+            RefusedError: there is no such moment.
+        """
+        past = self._source.past
+        if past is None or (at is None and not self._source.not_live):
+            return now_only(endpoint, request, at, values)
+        found, endpoints = self._at(past, at)
+        answer = endpoints[endpoint.path].answer(request, values)
+        if isinstance(answer, Response):
+            return answer
+        plain = msgspec.to_builtins(answer, str_keys=True)
+        return {
+            **plain,
+            "at": time_text(found.at_ms),
+            "resolution_ms": found.resolution_ms,
+            "complete": found.complete,
+        }
+
+    def _at(self, past: Past, at: Moment | None) -> tuple[PastView, Mapping[str, Endpoint]]:
+        span = past.span
+        try:
+            at_ms = span.end_ms if at is None else at.at_ms(self._source.now_ms())
+            checked_in(at_ms, span.begin_ms, span.end_ms, wall_clock_ms())
+            with self._lock:
+                if at_ms not in self._kept:
+                    self._kept[at_ms] = self._declared(past, at_ms)
+                self._kept.move_to_end(at_ms)
+                if len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+                return self._kept[at_ms]
+        except UserError as error:
+            status = 404 if isinstance(error, MomentError) else 503
+            raise RefusedError(f"at: {error}", status) from None
+
+    def _declared(self, past: Past, at_ms: int) -> tuple[PastView, Mapping[str, Endpoint]]:
+        found = past.view(at_ms)
+        source = replace(
+            self._source,
+            newest=lambda: found.view,
+            now_ms=lambda: at_ms,
+            past=None,
+            not_live=self._sentence(found),
+        )
+        return found, {each.path: each for each in self._declare(source)}
+
+    def _sentence(self, found: PastView) -> str:
+        what = self._source.not_live.partition("; ")[0] or "the past"
+        lacking = "" if found.complete else ", of which not all was recorded"
+        return f"{what}; shown is {time_text(found.at_ms)}{lacking}"
