@@ -123,6 +123,20 @@ def test_nothing_of_now_waits_for_the_past(many: int):
     assert past.asked == 1  # the moment is kept
 
 
+def test_an_agent_asks_about_the_past_and_is_told_that_it_is():
+    pytest.importorskip("mcp", reason="mcp is not installed")
+    from tests.exporter.agents.asking import called, text_of
+
+    with served(application(replace(LIVE, past=ArchivedMinute()))) as url:
+        now, then = called(
+            url, ("may_restart", {"broker": 1}), ("may_restart", {"broker": 1, "at": "-31s"})
+        )
+    assert "past" not in text_of(now)
+    assert "This is of the past: 2" in text_of(then)
+    assert then.structured_content is not None
+    assert then.structured_content["complete"] is True
+
+
 def test_a_past_is_whoever_answers_so():
     assert isinstance(ArchivedMinute().span, Span)
     past: Past = ArchivedMinute()

@@ -121,7 +121,10 @@ def _result(
     except TooLargeError as error:
         return "refused", _refusal(str(error))
     text = tool.endpoint.text
-    lines = text(data) if text else [msgspec.json.encode(data).decode()]
+    lines = [*text(data)] if text else [msgspec.json.encode(data).decode()]
+    if text and "at" in data:
+        lacking = "" if data["complete"] else ", of which not all was recorded"
+        lines.insert(0, f"This is of the past: {data['at']}{lacking}.")
     content = types.TextContent(text=as_data(lines, left_out, most_bytes))
     more = {"left_out": left_out} if left_out else {}
     return "answered", types.CallToolResult(

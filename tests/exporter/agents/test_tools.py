@@ -86,7 +86,7 @@ def test_a_tools_parameters_are_those_of_its_endpoint(url):
     tools = listed(url)
     lose = tools["what_if_lose"].input_schema["properties"]
     declared = QUESTIONS["lose"].parameters
-    assert list(lose) == list(declared)
+    assert list(lose) == [*declared, "at"]
     assert lose["broker"]["type"] == "array"
     assert lose["broker"]["items"]["maximum"] == declared["broker"].schema["maximum"]
     assert (lose["limit"]["default"], lose["limit"]["maximum"]) == (
