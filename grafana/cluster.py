@@ -429,6 +429,28 @@ def _brokers() -> Json:
     )
 
 
+def _loads_after_loss() -> Json:
+    """A table of brokers with the share of their capacity that they carry after the worst loss."""
+    return table(
+        "Capacity after the loss of one other broker",
+        "Bytes from producers or to consumers over the capacity in the configuration, after the "
+        "loss that brings the broker most. Whatif load of the command line has all losses.",
+        ("broker", "rack"),
+        [
+            TableColumn(
+                "Of its capacity",
+                _HERE.latest("broker_capacity_after_loss_ratio", "broker", "rack"),
+                Look("percentunit", steps=(*CLEAR, (1.0, "orange"))),
+            ),
+            TableColumn(
+                "If this broker is lost",
+                _HERE.latest("broker_capacity_after_loss_lost_broker", "broker", "rack"),
+            ),
+        ],
+        empty="No capacity is configured, or no loss brings any broker more",
+    )
+
+
 DASHBOARD: Final = Dashboard(
     uid="kafka-twin-cluster",
     title="Kafka twin / Cluster",
@@ -443,7 +465,7 @@ DASHBOARD: Final = Dashboard(
             band(4, *_counts(), predicted_right(_HERE), widths=(5, 5, 5, 5, 4)),
         ),
         row("Brokers", band(8, _brokers(), _broker_risks(), widths=(17, 7))),
-        row("Loss of a broker", band(8, _matrix("kafka"))),
+        row("Loss of a broker", band(8, _matrix("kafka")), band(6, _loads_after_loss())),
         row(
             "Partitions at risk",
             band(10, _at_risk(), _risks(), widths=(15, 9)),

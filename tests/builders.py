@@ -343,10 +343,12 @@ def brokers_frame(
     ids: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, *, fenced: Sequence[int] = (),
     silent: Sequence[int] = (), slow: Sequence[int] = (), unlisted: Sequence[int] = (),
     has_racks: bool = True, selector: int = ReplicaSelector.RACK_AWARE,
-    last_tiered_fetch: Mapping[int, int] | None = None, **stamp: Any,
+    last_tiered_fetch: Mapping[int, int] | None = None,
+    capacity: Mapping[int, tuple[int, int]] | None = None, **stamp: Any,
 ) -> Frame:  # fmt: skip
     """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells."""
     n, own = len(ids), last_tiered_fetch or {}
+    limits = [(capacity or {}).get(i, (UNKNOWN, UNKNOWN)) for i in ids]
     return _frame(
         BrokersFrame, at_ms, stamp,
         broker=_ints(ids),
@@ -364,6 +366,8 @@ def brokers_frame(
         follower_last_tiered_fetch=_ints([own.get(i, UNKNOWN) for i in ids]),
         lag_time_max_ms=_ints([UNKNOWN] * n),
         fetch_wait_max_ms=_ints([UNKNOWN] * n),
+        capacity_bytes_in_per_s=_ints([into for into, _ in limits]),
+        capacity_bytes_out_per_s=_ints([out for _, out in limits]),
     )  # fmt: skip
 
 
@@ -402,7 +406,8 @@ def a_state(
     topics: Mapping[str, Mapping[str, int]] | None = None, since: ShardState | None = None,
     brokers: Sequence[int] = (1, 2, 3, 4, 5), has_racks: bool = True,
     selector: int = ReplicaSelector.RACK_AWARE,
-    own_last_tiered_fetch: Mapping[int, int] | None = None, **cluster: int,
+    own_last_tiered_fetch: Mapping[int, int] | None = None,
+    capacity: Mapping[int, tuple[int, int]] | None = None, **cluster: int,
 ) -> ShardState:  # fmt: skip
     """The state after one whole cycle that reports these partitions."""
     given = parts or (Partition(),)
@@ -415,6 +420,7 @@ def a_state(
             has_racks=has_racks,
             selector=selector,
             last_tiered_fetch=own_last_tiered_fetch,
+            capacity=capacity,
         ),
         configs_frame(topics, at_ms, **cluster),
         partitions_frame(given, at_ms),

@@ -29,6 +29,10 @@ _ALLOW: Final = {
     ),
     "small_quorum": ("--allow-small-quorum", "Stop a quorum of one or two controllers."),
     "cold": ("--cold-ok", "Let cold replicas lead."),
+    "over_capacity": (
+        "--allow-over-capacity",
+        "Let brokers carry more than the capacity that the configuration gives them.",
+    ),
 }
 
 

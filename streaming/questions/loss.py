@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, TypedDict
 
 import numpy as np
 
+from streaming.bus.quorum import elects
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import (
     Answer,
@@ -20,7 +21,6 @@ from streaming.questions.answer import (
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.parameters import MAX_ROWS, limit, number, text
 from streaming.questions.question import question
-from streaming.questions.quorum import elects
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from twin.arrays import keys, plain

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final, TypedDict
 
 import numpy as np
 
+from streaming.bus.quorum import elects
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer, brokers_of, listed
 from streaming.questions.parameters import MAX_ROWS, limit
 from streaming.questions.question import question
-from streaming.questions.quorum import elects
 from twin.declarations.table import KAFKA, UNKNOWN, Int64
 from twin.questions.contingencies import BY_RULE, contingencies, counted_things
 from twin.rules.brokers.racks import rack_names, racks_of

@@ -274,6 +274,7 @@ REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.NO_SPARE_REPLICA: "--allow-rf-min-isr",
     Reason.SMALL_QUORUM: "--allow-small-quorum",
     Reason.COLD: "--cold-ok",
+    Reason.OVER_CAPACITY: "--allow-over-capacity",
 }
 """How a user allows a reason."""
 
@@ -291,5 +292,6 @@ ALLOWABLE: Final[Mapping[str, Reason]] = {
     "rf_min_isr": Reason.NO_SPARE_REPLICA,
     "small_quorum": Reason.SMALL_QUORUM,
     "cold": Reason.COLD,
+    "over_capacity": Reason.OVER_CAPACITY,
 }
 """The reasons that a user may allow, by the name of the option and parameter."""

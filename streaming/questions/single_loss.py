@@ -13,10 +13,10 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
+from streaming.bus.quorum import silent_since_ms
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
 from streaming.questions.question import OwnTopics, question
-from streaming.questions.quorum import silent_since_ms
 from streaming.runtime.clock import utc_text
 from twin.arrays import keys
 from twin.arrays.plain import counted

@@ -26,6 +26,8 @@ _BUS_PARTITIONS_AT_LEAST: Final = 4
 SHARDS_BY_SIZE: Final = 0
 """In place of a number: the collector chooses one that fits the cluster (``bus.shards``)."""
 
+_INHERITED: Final = -2
+
 PREFIX: Final = "KAFKA_TWIN_"
 _SECRET = re.compile(r"password|secret|token|oauth", re.IGNORECASE)
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -93,6 +95,30 @@ class EligibilityConfig(_Section, frozen=True):
     local_log_ms: int = -1
     local_log_bytes: int = -1
     topics: list[TopicThreshold] = msgspec.field(default_factory=list)
+
+
+class BrokerCapacity(_Section, frozen=True):
+    """What one broker can carry; -2: as the others, -1: not judged."""
+
+    bytes_in_per_s: int = -2
+    bytes_out_per_s: int = -2
+
+
+class CapacityConfig(_Section, frozen=True):
+    """Bytes a second that a broker can take from producers and serve to consumers; -1: off."""
+
+    bytes_in_per_s: int = -1
+    bytes_out_per_s: int = -1
+    brokers: dict[str, BrokerCapacity] = msgspec.field(default_factory=dict)
+
+    def of_broker(self, broker: int) -> tuple[int, int]:
+        """In and out; -1 where it is off."""
+        own = self.brokers.get(str(broker), BrokerCapacity())
+        into, out = own.bytes_in_per_s, own.bytes_out_per_s
+        return (
+            self.bytes_in_per_s if into == _INHERITED else into,
+            self.bytes_out_per_s if out == _INHERITED else out,
+        )
 
 
 class ProposalsConfig(_Section, frozen=True):
@@ -176,6 +202,7 @@ class Config(_Section, frozen=True):
     bus: BusConfig = BusConfig()
     collector: CollectorConfig = CollectorConfig()
     eligibility: EligibilityConfig = EligibilityConfig()
+    capacity: CapacityConfig = CapacityConfig()
     proposals: ProposalsConfig = ProposalsConfig()
     query: QueryConfig = QueryConfig()
     exporter: ExporterConfig = ExporterConfig()
@@ -281,7 +308,7 @@ def _cores(master: str) -> int:
 def _environment_names() -> Iterator[tuple[str, str, str, Any]]:
     for section in msgspec.structs.fields(Config):
         for field in msgspec.structs.fields(section.type):
-            if field.name not in ("client", "topics", "metrics_urls"):
+            if field.name not in ("client", "topics", "metrics_urls", "brokers"):
                 yield (
                     f"{PREFIX}{section.name}_{field.name}".upper(),
                     section.name,
@@ -363,6 +390,16 @@ def _check(config: Config, origin: str) -> None:
              "thresholds are positive, -1 (off) or -2 (inherit)")  # fmt: skip
     need(min(c.eligibility.local_log_ms, c.eligibility.local_log_bytes) >= -1, "eligibility",
          "thresholds are positive, or -1 (off)")  # fmt: skip
+    for key in ("bytes_in_per_s", "bytes_out_per_s"):
+        need(_is_capacity(getattr(c.capacity, key)), f"capacity.{key}",
+             "must be positive, or -1 (off)")  # fmt: skip
+    for broker, own in c.capacity.brokers.items():
+        need(re.fullmatch(r"0|[1-9][0-9]*", broker) is not None, "capacity.brokers",
+             f"{broker!r} is not the id of a broker")  # fmt: skip
+        for key in ("bytes_in_per_s", "bytes_out_per_s"):
+            value = getattr(own, key)
+            need(_is_capacity(value) or value == _INHERITED, f"capacity.brokers.{broker}.{key}",
+                 "must be positive, -1 (off) or -2 (as the others)")  # fmt: skip
     limit_ms = c.proposals.kip501_fetch_processing_max_ms
     need(limit_ms == -1 or limit_ms > 0, "proposals.kip501_fetch_processing_max_ms",
          "must be positive, or -1 for replica.lag.time.max.ms")  # fmt: skip
@@ -387,6 +424,10 @@ def _check(config: Config, origin: str) -> None:
     need(bool(c.grafana.folder), "grafana.folder", "must not be empty")
     need(c.grafana.timeout_ms >= 100, "grafana.timeout_ms", "must be at least 100")
     need(c.exporter.max_series >= 0, "exporter.max_series", "must not be negative")
+
+
+def _is_capacity(bytes_per_s: int) -> bool:
+    return bytes_per_s == -1 or 0 < bytes_per_s < 1 << 62
 
 
 def _is_url(text: str) -> bool:

@@ -39,6 +39,8 @@ QUESTIONS: Final = {
     "lose": "/api/v1/whatif/lose?broker=3&limit=100",
     "lose_two_and_a_rack": "/api/v1/whatif/lose?broker=3&broker=4&rack=az-a&limit=100",
     "pairs": "/api/v1/whatif/pairs?limit=100",
+    "load": "/api/v1/whatif/load?limit=100",
+    "load_of_one": "/api/v1/whatif/load?broker=3&limit=100",
     "restart": "/api/v1/brokers/3/restart",
     "retention": "/api/v1/whatif/retention?local_ms=1h",
 }

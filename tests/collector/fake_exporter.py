@@ -14,6 +14,11 @@ TEXT = """\
 kafka_isr_shrinks_total 3.0
 # TYPE kafka_isr_expands_total counter
 kafka_isr_expands_total 2.0
+# TYPE kafka_broker_bytes_in_total counter
+kafka_broker_bytes_in_total 1000.0
+kafka_broker_bytes_out_total 2000.0
+kafka_broker_replication_bytes_in_total 500.0
+kafka_broker_replication_bytes_out_total 2000.0
 # TYPE kafka_broker_remote_fetch_requests_total counter
 kafka_broker_remote_fetch_requests_total 100.0
 kafka_broker_remote_fetch_bytes_total 1.0E6

@@ -45,6 +45,10 @@ NEEDS_TWO = {
     "aux_state_errors_per_s",
     "isr_shrinks_per_s",
     "isr_expands_per_s",
+    "bytes_in_per_s",
+    "bytes_out_per_s",
+    "replication_bytes_in_per_s",
+    "replication_bytes_out_per_s",
 }
 """Signals that one scrape cannot give."""
 

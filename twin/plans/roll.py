@@ -117,12 +117,13 @@ def _together(
     waiting = list(brokers)
     while waiting:
         batch = waiting[:most]
-        if _blocking(gate.reasons(shared, batch, terms), terms):
+        if _blocking(gate.reasons(shared, batch, terms, whole=states), terms):
             batch = waiting[:1]
             for broker in waiting[1:]:
                 if len(batch) == most:
                     break
-                if not _blocking(gate.reasons(shared, [*batch, broker], terms), terms):
+                more = [*batch, broker]
+                if not _blocking(gate.reasons(shared, more, terms, whole=states), terms):
                     batch.append(broker)
         waiting = [broker for broker in waiting if broker not in batch]
         yield tuple(batch)

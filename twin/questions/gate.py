@@ -2,9 +2,10 @@
 
 A restart takes a broker out of every ISR for about a minute. It is unsafe if, in that time, a
 partition would have no leader, a leader from outside the ISR, a cold leader where it has none now,
-or too few replicas in sync; if the controllers would have no majority; or if another broker is not
-fully in sync, since replication does not cover two brokers that are out at once. Brokers that are
-named together are out together: the same conditions hold for the state without all of them.
+or too few replicas in sync; if another broker would carry more than its configured capacity; if the
+controllers would have no majority; or if another broker is not fully in sync, since replication
+does not cover two brokers that are out at once. Brokers that are named together are out together:
+the same conditions hold for the state without all of them.
 
 No order of restarts can avoid some reasons: a partition with one replica, or with no more replicas
 than min.insync.replicas; a quorum of one or two voters. Each of these is a separate reason, so that
@@ -30,6 +31,7 @@ from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
+from twin.questions.load import above_capacity
 from twin.questions.quorum import newest_quorum
 from twin.questions.whatif import Loss
 from twin.rules.election.next_leader import Candidates
@@ -66,6 +68,7 @@ class Reason(Enum):
     ONE_REPLICA = "partitions have one replica: a restart always takes them offline"
     NO_SPARE_REPLICA = "partitions have min.insync.replicas replicas or fewer: none can be spared"
     ONE_REPLICA_ACCEPTED = "partitions have one replica, which the configuration accepts"
+    OVER_CAPACITY = "brokers would carry more than their capacity"
     QUORUM = "the other controllers that are caught up would be no majority"
     SMALL_QUORUM = "a controller quorum of one or two voters has no majority without one of them"
     BROKER_OUT = "other brokers are out"
@@ -106,6 +109,7 @@ def reasons(
     together: Collection[int],
     terms: Terms,
     losses: Sequence[Loss] | None = None,
+    whole: Sequence[ShardState] | None = None,
 ) -> Names:
     """The reasons against restarting those brokers together, allowed ones included.
 
@@ -114,6 +118,7 @@ def reasons(
         together: the brokers; empty to ask whether every broker is in sync.
         terms: the margin asked for, and the reasons that are allowed.
         losses: the loss of those brokers in each state; computed if omitted.
+        whole: all partitions, where ``states`` have only some: what brokers carry is a sum of all.
     """
     brokers = newest_brokers(states)
     if losses is None:
@@ -122,6 +127,7 @@ def reasons(
         restart(state, together, terms, loss) for state, loss in zip(states, losses, strict=True)
     ]
     parts.append(of_quorum(newest_quorum(states), together))
+    parts.append(of_loads(states, together, losses) if whole is None else of_loads(whole, together))
     # A broker that is out serves nothing, so others need not be in sync; they may wait for it.
     if not together or np.isin(list(together), brokers.broker[~_is_out(brokers)]).any():
         parts.append(not_in_sync(outside_isr(state, together) for state in states))
@@ -185,6 +191,14 @@ def _harmed(
         Reason.ONE_REPLICA_ACCEPTED: one & is_accepted,
         Reason.NO_SPARE_REPLICA: no_spare & ~one,
     }
+
+
+def of_loads(
+    states: Sequence[ShardState], together: Collection[int], losses: Sequence[Loss] | None = None
+) -> Names:
+    """Brokers that would carry more than their capacity, where one is configured."""
+    names = above_capacity(states, together, losses)
+    return {Reason.OVER_CAPACITY: names} if names else {}
 
 
 def outside_isr(state: ShardState, together: Collection[int]) -> Counter[int]:

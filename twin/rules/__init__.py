@@ -11,7 +11,9 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Final
 
-ROOMS: Final = ("partitions", "brokers", "tiering", "replication", "election", "reading", "groups")
+ROOMS: Final = (
+    "partitions", "brokers", "tiering", "replication", "election", "reading", "groups", "load"
+)  # fmt: skip
 """Folders, from what is observed to what follows from it. Events of one step come in this order."""
 
 MODULES: Final[tuple[ModuleType, ...]] = tuple(

@@ -203,6 +203,14 @@ class BrokerConfigColumns(Table):
         "answers a fetch of this broker",
         source="DescribeConfigs, replica.fetch.wait.max.ms",
     )
+    capacity_bytes_in_per_s: Int64 = column(
+        "bytes a second that it can take from producers; -1 if nobody set it",
+        source="configuration of kafka-twin",
+    )
+    capacity_bytes_out_per_s: Int64 = column(
+        "bytes a second that it can serve to consumers; -1 if nobody set it",
+        source="configuration of kafka-twin",
+    )
 
 
 class VoterColumns(Table):
@@ -315,6 +323,26 @@ class BrokerMetricColumns(Table):
     aux_state_errors_per_s: Float64 = column(
         "failed attempts of followers to build their state from remote storage, a second",
         source="BrokerTopicMetrics BuildRemoteLogAuxStateErrorsPerSec",
+        fill=ABSENT,
+    )
+    bytes_in_per_s: Float64 = column(
+        "bytes from producers a second",
+        source="BrokerTopicMetrics BytesInPerSec",
+        fill=ABSENT,
+    )
+    bytes_out_per_s: Float64 = column(
+        "bytes to consumers a second",
+        source="BrokerTopicMetrics BytesOutPerSec",
+        fill=ABSENT,
+    )
+    replication_bytes_in_per_s: Float64 = column(
+        "bytes a second that its followers copied",
+        source="BrokerTopicMetrics ReplicationBytesInPerSec",
+        fill=ABSENT,
+    )
+    replication_bytes_out_per_s: Float64 = column(
+        "bytes to followers a second",
+        source="BrokerTopicMetrics ReplicationBytesOutPerSec",
         fill=ABSENT,
     )
     isr_shrinks_per_s: Float64 = column(

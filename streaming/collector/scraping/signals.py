@@ -65,6 +65,10 @@ _RATES: Final[dict[str, Key]] = {
     "remote_fetch_errors_per_s": ("kafka_broker_remote_fetch_errors_total",),
     "aux_state_builds_per_s": ("kafka_broker_aux_state_requests_total",),
     "aux_state_errors_per_s": ("kafka_broker_aux_state_errors_total",),
+    "bytes_in_per_s": ("kafka_broker_bytes_in_total",),
+    "bytes_out_per_s": ("kafka_broker_bytes_out_total",),
+    "replication_bytes_in_per_s": ("kafka_broker_replication_bytes_in_total",),
+    "replication_bytes_out_per_s": ("kafka_broker_replication_bytes_out_total",),
     "isr_shrinks_per_s": ("kafka_isr_shrinks_total",),
     "isr_expands_per_s": ("kafka_isr_expands_total",),
 }

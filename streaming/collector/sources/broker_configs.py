@@ -21,6 +21,7 @@ from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.sources.configs import BROKER_CONFIGS
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.config_requests import BROKER, describe_configs
+from streaming.runtime.config import CapacityConfig
 from twin.tables.columns import BROKER_CONFIGS as COLUMNS
 
 
@@ -47,10 +48,15 @@ class BrokerConfigSource(EveryBrokerSource):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         """Read at an interval, and when a broker comes back."""
-        return cls(setup.client_id, setup.config.collector.config_interval_ms)
+        interval_ms = setup.config.collector.config_interval_ms
+        return cls(setup.client_id, interval_ms, setup.config.capacity)
 
-    def __init__(self, client_id: str, interval_ms: int) -> None:
+    def __init__(
+        self, client_id: str, interval_ms: int, capacity: CapacityConfig = CapacityConfig()
+    ) -> None:
         self._client_id = client_id
+        self._capacity = capacity
+        self._asked: set[int] = set()
         self._interval_s = interval_ms / 1_000
         self._values: dict[int, dict[str, int]] = {}
         self._read_at_s: dict[int, float] = {}
@@ -64,6 +70,7 @@ class BrokerConfigSource(EveryBrokerSource):
 
     def requests(self, broker: int, versions: Versions) -> list[EncodedRequest]:
         """One request to a broker whose settings are unknown or old."""
+        self._asked.add(broker)
         version = negotiate_version(versions, DescribeConfigsRequest)
         read_at_s = self._read_at_s.get(broker)
         is_recent = read_at_s is not None and time.monotonic() - read_at_s < self._interval_s
@@ -84,7 +91,14 @@ class BrokerConfigSource(EveryBrokerSource):
                 else:
                     self._read(broker, body)
                     self._read_at_s[broker] = time.monotonic()
-        return BrokerConfigs(self._values)
+        return BrokerConfigs(
+            {b: self._values.get(b, {}) | self._configured(b) for b in sorted(self._asked)}
+        )
+
+    def _configured(self, broker: int) -> dict[str, int]:
+        """What the twin's configuration says of a broker, whether it answers or not."""
+        into, out = self._capacity.of_broker(broker)
+        return {"capacity_bytes_in_per_s": into, "capacity_bytes_out_per_s": out}
 
     def _read(self, broker: int, body: bytes) -> None:
         self._problems.pop(broker, None)
@@ -101,6 +115,7 @@ class BrokerConfigSource(EveryBrokerSource):
 
     def forget(self, brokers: Collection[int]) -> None:
         """Drop all brokers except these."""
+        self._asked &= set(brokers)
         for broker in self._versions.keys() - set(brokers):
             for kept in (self._versions, self._values, self._read_at_s, self._problems):
                 kept.pop(broker, None)

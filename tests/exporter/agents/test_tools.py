@@ -47,6 +47,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
     "plan_demote": ({"broker": 1}, "plans/demote"),
     "plan_roll": ({"margin": 1}, "plans/roll"),
     "what_if_bootstrap": ({"broker": 3}, "whatif/bootstrap"),
+    "what_if_load": ({"broker": [2]}, "whatif/load"),
     "what_if_lose": ({"broker": [2, 3]}, "whatif/lose"),
     "what_if_lose_each": ({}, "whatif/lose-each"),
     "what_if_min_isr": ({"min_isr": 2}, "whatif/min-isr"),

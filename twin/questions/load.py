@@ -1,0 +1,116 @@
+"""What each broker would carry after a loss, of a shard; and which would carry too much.
+
+Shards add up. ``twin.rules.load`` has the sums and the forecast; here are the election rules, and
+the loss of several brokers at once, whose leaders are those of ``whatif.lose``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Final
+
+import numpy as np
+
+from twin.arrays.slots import any_slot
+from twin.declarations.signature import parameters
+from twin.declarations.table import KAFKA, Int32
+from twin.engine.state import ShardState
+from twin.questions.whatif import Loss, lose, on_brokers
+from twin.rules.election.ballots import Ballot
+from twin.rules.election.next_leader import NextLeaders
+from twin.rules.load.amounts import IN, OUT, Amounts
+from twin.rules.load.forecast import at_once, capacities, exceeds, measured
+from twin.rules.load.shifts import Carried, LoadTables, Shifts
+from twin.tables.state import BrokerMetrics, Brokers, Partitions
+
+_TABLES: Final = parameters(LoadTables)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """What the brokers of a shard carry [Q, B], and what shifts by each election rule."""
+
+    now: Amounts
+    shifts: Mapping[str, Shifts]
+
+    def __add__(self, other: Load) -> Load:
+        shifts = {rule: each + other.shifts[rule] for rule, each in self.shifts.items()}
+        return Load(self.now + other.now, shifts)
+
+
+def load_in_turn(state: ShardState, broker: Int32) -> Load:
+    """What shifts if each broker is lost in turn; ``broker``: [B] all ids, ascending."""
+    carried = _carried(state, broker)
+    leaders = {KAFKA: carried.next_leaders(state[NextLeaders])}
+    for rule in state.catalog.election_rules:
+        if rule != KAFKA:
+            following = state[NextLeaders.under(rule)]
+            leaders[rule] = carried.next_leaders(following, state[Ballot.under(rule)])
+    return _load(carried, leaders)
+
+
+def load_at_once(
+    state: ShardState, broker: Int32, gone: Collection[int], loss: Loss, rules: Iterable[str]
+) -> Load:
+    """What shifts if those brokers are lost at once; ``loss`` is their loss in this shard."""
+    carried = _carried(state, broker, gone)
+    leaders = {}
+    for rule in rules:
+        leader = state[Partitions].leader.copy()
+        leader[loss.row] = loss.next_leaders[rule].leader
+        leaders[rule] = leader
+    return _load(carried, leaders)
+
+
+def _carried(state: ShardState, broker: Int32, gone: Collection[int] | None = None) -> Carried:
+    tables = LoadTables(**state.arguments(_TABLES))
+    electorate = tables.electorate
+    lost = None
+    if gone is not None:
+        lost = on_brokers(electorate.assignment.broker, gone) & electorate.roles.is_assigned
+    return Carried(tables, broker, state.observed_at_ms, lost)
+
+
+def _load(carried: Carried, leaders: Mapping[str, Int32]) -> Load:
+    kafka = carried.shifts(leaders[KAFKA])
+    shifts = {
+        rule: kafka if rule == KAFKA else carried.with_other_leaders(kafka, leaders[KAFKA], leader)
+        for rule, leader in leaders.items()
+    }
+    return Load(carried.now(), shifts)
+
+
+def above_capacity(
+    states: Sequence[ShardState], gone: Collection[int], losses: Sequence[Loss] | None = None
+) -> list[str]:
+    """The survivors that would carry more than their capacity, and how much, as texts.
+
+    A part that is unknown counts as nothing. Without a capacity nothing is computed.
+    """
+    newest = max(states, key=lambda state: state.observed_at_ms, default=None)
+    if newest is None or not gone:
+        return []
+    broker = np.unique(newest[Brokers].broker)
+    capacity = capacities(newest[Brokers], broker)
+    if np.isnan(capacity).all():
+        return []
+    if losses is None:
+        losses = [lose(state, gone) for state in states]
+    load = reduce(
+        add,
+        (
+            load_at_once(state, broker, gone, loss, (KAFKA,))
+            for state, loss in zip(states, losses, strict=True)
+        ),
+    )
+    by_brokers = measured(newest[BrokerMetrics], broker, newest.observed_at_ms)
+    forecast = at_once(load.now, load.shifts[KAFKA], by_brokers)
+    above = exceeds(forecast, capacity)[0][:, 0] & ~np.isin(broker, list(gone))
+    share = np.where(above, forecast.then.known[:, 0] / capacity, 0.0)
+    return [
+        f"broker {broker[i]} ({share[[IN, OUT], i].max():.0%} of its capacity)".replace("%", " %")
+        for i in np.flatnonzero(any_slot(above.T))
+    ]
