@@ -11,7 +11,13 @@ from streaming.checks.cluster import of_cluster
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.settings.config_values import BROKER_OWN_KEYS, broker_columns
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import ClusterConfig, CollectorConfig, Config
+from streaming.runtime.config import (
+    BrokerCapacity,
+    CapacityConfig,
+    ClusterConfig,
+    CollectorConfig,
+    Config,
+)
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster
 from tests.waiting import patient_ms
 from twin.declarations.table import UNKNOWN
@@ -167,3 +173,21 @@ def test_check_says_which_brokers_have_a_selector(cluster: FakeCluster) -> None:
         f"missing: {KEY} of brokers 3: a class that the twin does not know -> "
         "which replicas consumers of their partitions read from",
     ]
+
+
+def test_the_capacity_of_the_configuration_is_that_of_each_broker_also_of_a_silent_one(
+    cluster: FakeCluster,
+) -> None:
+    capacity = CapacityConfig(bytes_in_per_s=5, brokers={"2": BrokerCapacity(bytes_in_per_s=9)})
+    section = CollectorConfig(deadline_ms=patient_ms(900))
+    with BrokerConnections(cluster.bootstrap, {}, patient_ms(900)) as brokers:
+        collector = Collector(Config(collector=section, capacity=capacity), brokers)
+        for _ in range(2):
+            observation = collector.observe()
+            assert observation is not None
+            found = {
+                row["broker"]: (row["capacity_bytes_in_per_s"], row["capacity_bytes_out_per_s"])
+                for row in observation.brokers.to_pylist()
+            }
+            assert found == {1: (5, -1), 2: (9, -1), 3: (5, -1)}
+            cluster[2 if collector.metadata_broker != 2 else 3].silent = True

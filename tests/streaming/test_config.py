@@ -61,6 +61,12 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
             "[exporter]\nhost = '0.0.0.0'\nmcp = true",
             "exporter.mcp_token: must be set: exporter.mcp is true, and others reach 0.0.0.0",
         ),
+        ("[capacity]\nbytes_in_per_s = 0", "capacity.bytes_in_per_s: must be positive, or -1"),
+        ("[capacity.brokers.x]", "capacity.brokers: 'x' is not the id of a broker"),
+        (
+            "[capacity.brokers.7]\nbytes_out_per_s = 0",
+            "capacity.brokers.7.bytes_out_per_s: must be positive, -1 (off) or -2",
+        ),
         ("x = = 1", "is not valid TOML"),
     ],
 )
@@ -110,6 +116,17 @@ def test_metrics_are_asked_for_by_a_template_and_by_broker(tmp_path):
     assert config.collector.metrics_url.startswith("http://{host}:7071")
     assert config.collector.metrics_urls == {"2": "https://b/metrics"}
     assert config.collector.metrics_interval_ms == 2_000
+
+
+def test_a_broker_has_its_own_capacity_or_that_of_all(tmp_path):
+    capacity = loaded(
+        tmp_path,
+        "[capacity]\nbytes_in_per_s = 5\n[capacity.brokers]\n"
+        "7 = { bytes_out_per_s = 9 }\n8 = { bytes_in_per_s = -1 }",
+        KAFKA_TWIN_CAPACITY_BYTES_OUT_PER_S="6",
+    ).capacity
+    assert [capacity.of_broker(broker) for broker in (1, 7, 8)] == [(5, 6), (5, 9), (-1, 6)]
+    assert Config().capacity.of_broker(1) == (-1, -1)
 
 
 def test_secrets_come_from_the_environment_and_are_never_shown(tmp_path):

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from streaming.questions.answer import NotThereError
-from tests.asking import answered
+from streaming.questions.restart import judge
+from tests.asking import a_view, answered
 from tests.builders import Partition, a_state
+from tests.twin.test_gate import quorum
 from tests.twin.test_load import written
+from twin.engine.state import ShardState
+from twin.plans.roll import roll
+from twin.questions.gate import Names, Reason, Terms, reasons
+from twin.tables.state import Brokers
 
 TWO = [((1, 2, 3), 1_024), ((2, 1, 3), 512)]
 
@@ -72,3 +81,49 @@ def test_a_broker_that_does_not_exist_is_one_line():
 def test_a_cluster_without_partitions_has_no_losses_that_change_anything():
     answer = answered("load", written([]))
     assert (answer.total, answer.data["largest"]) == (0, {})
+
+
+# ---------------------------------------------------------------- the gate
+
+
+def limited(capacity: int) -> ShardState:
+    """Broker 3 takes 2 048 B/s if one of the others is out, and 3 072 B/s without both."""
+    rates = [((1, 3), 1_024), ((2, 3), 1_024), ((3, 1), 1_024)]
+    return written(rates, capacity={3: (capacity, -1)}).with_tables(quorum(0, 0, 0))
+
+
+def against(state: ShardState, *together: int) -> Names:
+    return {
+        reason: names
+        for reason, names in reasons([state], together, Terms()).items()
+        if reason is Reason.OVER_CAPACITY
+    }
+
+
+def test_the_gate_names_survivors_above_their_capacity():
+    assert against(limited(2_048), 1) == {}
+    above = {Reason.OVER_CAPACITY: ["broker 3 (200 % of its capacity)"]}
+    assert against(limited(1_024), 1) == above
+    assert against(limited(2_048), 1, 2) == {
+        Reason.OVER_CAPACITY: ["broker 3 (150 % of its capacity)"]
+    }
+    answer = judge(a_view(limited(1_024)), [1], Terms(), 0)
+    [line] = [line for line in answer.lines() if "capacity" in line]
+    assert line == (
+        "  brokers would carry more than their capacity: broker 3 (200 % of its capacity) "
+        "(to allow it: --allow-over-capacity)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("capacity", "batches", "left_out"),
+    [(3_072, [(2, 1)], []), (2_048, [(2,), (1,)], []), (1_024, [], [1, 2])],
+)
+def test_a_rolling_restart_makes_batches_that_the_others_can_carry(capacity, batches, left_out):
+    allowed = Terms(allowed=frozenset(set(Reason) - {Reason.OVER_CAPACITY}))
+    state = limited(capacity)
+    brokers = state[Brokers]
+    together = state.with_tables(replace(brokers, rack=np.array(["az-a", "az-a", "az-b"], object)))
+    plan = roll([together], [1, 2], allowed, by_rack=True)
+    assert [batch.brokers for batch in plan.batches] == batches
+    assert [each.broker for each in plan.left_out] == left_out
