@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streaming.bus.shards import with_shards
 from streaming.checks.cluster import of_cluster
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.settings.eligibility_file import EligibilityFile
@@ -35,7 +36,7 @@ class Asker:
 
     def __init__(self, cluster: FakeCluster, path: Path) -> None:
         self.path = path
-        config = load(path)
+        config = with_shards(load(path), 2)
         self.file = EligibilityFile(path, config.eligibility)
         self.brokers = BrokerConnections(cluster.bootstrap, {}, AMPLE_MS)
         self.collector = Collector(config, self.brokers, eligibility=self.file)

@@ -20,8 +20,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming import StreamingQuery, TwsTester
 
 from streaming.query.heartbeat import QueryRunsError, beating
+from streaming.query.late_worker import run_despite_late_worker
 from streaming.query.processor import TwinProcessor
-from streaming.query.query import OUTPUT, _state_key
+from streaming.query.query import OUTPUT, QueryError, _state_key
 from streaming.query.session import _needed
 from streaming.query.state.checkpoint import CheckpointError
 from streaming.query.state.repartition import RepartitionError, repartition
@@ -118,7 +119,14 @@ class Deployment:
 
     def run(self) -> None:
         """Everything that was observed, until nothing is left."""
-        assert self.started(availableNow=True).awaitTermination(600)
+
+        def run_once() -> None:
+            try:
+                assert self.started(availableNow=True).awaitTermination(600)
+            except StreamingQueryException as error:
+                raise QueryError(str(error)) from error
+
+        run_despite_late_worker(run_once)
 
     def started(self, **trigger: Any) -> StreamingQuery:
         """The running query."""

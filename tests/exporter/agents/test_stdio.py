@@ -100,8 +100,10 @@ def test_an_exporter_that_has_read_nothing_yet_says_so_to_an_agent(tmp_path):
         )
         process.terminate()
         _, printed = process.communicate(timeout=200)
-    assert summary.structured_content["why_not_up"] == "no snapshot has been read yet"
-    assert (lose.is_error, text_of(lose)) == (True, "no snapshot has been read yet")
+    # On a busy machine also since when the bus, which is not there, has not answered.
+    assert summary.structured_content["why_not_up"].startswith("no snapshot has been read yet")
+    assert lose.is_error
+    assert text_of(lose).startswith("no snapshot has been read yet")
     assert "outcome=answered tool=summary" in printed
     assert process.returncode == 0
     assert "Traceback" not in printed
