@@ -55,6 +55,8 @@ def page() -> str:
         "plans/order",
         "plans/demote",
         "plans/roll",
+        "diff",
+        "history/changes",
         "events",
     ):
         parameters = declared[f"/api/v1/{path}"].parameters or {}

@@ -22,6 +22,7 @@ from streaming.runtime.stop import on_stop_signal
 _IMPORTED: Final = {
     "capsule": "streaming.cli.capsule",
     "cluster": "streaming.lab.commands",
+    "diff": "streaming.cli.diff",
     "gate": "streaming.cli.gate",
     "grafana": "streaming.grafana.commands",
     "mcp": "streaming.cli.mcp",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -16,8 +17,10 @@ from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import ViewSource
 from streaming.exporter.web import Server, listen
+from streaming.history.changes import ChangeTimes
 from streaming.history.moments import time_text
 from streaming.history.opening import Capsule
+from streaming.history.past import PastView, Span
 from streaming.runtime.config import ExporterConfig
 
 
@@ -40,6 +43,27 @@ def serve(path: Path, config: ExporterConfig, say: Callable[[str], None]) -> Non
         server.run(sockets=[listening])
 
 
+class CapsulePast:
+    """The past of a capsule: views by replay, and changes from its events."""
+
+    def __init__(self, opened: Capsule) -> None:
+        self._opened = opened
+
+    @property
+    def span(self) -> Span:
+        """All of the capsule."""
+        return self._opened.replay.span
+
+    @cached_property
+    def changes(self) -> ChangeTimes:
+        """When the changes were. They are read when somebody asks first."""
+        return ChangeTimes.of(self._opened.events, self._opened.catalog)
+
+    def view(self, at_ms: int) -> PastView:
+        """The cluster at a moment of the span."""
+        return self._opened.replay.view(at_ms)
+
+
 def source_of(opened: Capsule) -> ViewSource:
     """The source of a capsule's answers: its newest cycle, and all moments before."""
     manifest, replay = opened.manifest, opened.replay
@@ -52,7 +76,7 @@ def source_of(opened: Capsule) -> ViewSource:
         events=event_log(opened),
         own_topics=manifest.own_topics,
         newest=lambda: newest.view,
-        past=replay,
+        past=CapsulePast(opened),
         not_live=f"{opened.title}; shown is {time_text(newest.at_ms)}",
     )
 

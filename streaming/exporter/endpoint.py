@@ -32,8 +32,7 @@ PAST_AT_ONCE: Final = 1
 """Of questions about the past, whose state may have to be computed first."""
 
 NO_PAST: Final = (
-    "at: this exporter knows the present only; kafka-twin capsule open FILE shows the past of a "
-    "capsule"
+    "this exporter knows the present only; kafka-twin capsule open FILE shows the past of a capsule"
 )
 
 
@@ -43,6 +42,7 @@ class Runs(Enum):
     IN_LOOP = "in the event loop: it is there at once"
     IN_THREAD = "in a thread: a large answer holds up neither health nor others"
     IN_TURN = "in a thread, few at a time: it takes the processor for some milliseconds"
+    OF_PAST = "in a thread, one at a time, as all that is about moments of the past"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ Ask = Callable[[Endpoint, Request, Moment | None, Values], Any]
 def now_only(endpoint: Endpoint, request: Request, at: Moment | None, values: Values) -> Any:
     """The answer of now; there is no other."""
     if at is not None:
-        raise RefusedError(NO_PAST, 404)
+        raise RefusedError(f"{AT_NAME}: {NO_PAST}", 404)
     return endpoint.answer(request, values)
 
 
@@ -132,7 +132,8 @@ def _responder(
         return answer if isinstance(answer, Response) else compressed(json_answer(answer), request)
 
     def turn_of(request: Request) -> AbstractAsyncContextManager[Any]:
-        if endpoint.of_state and AT_NAME in request.query_params:
+        is_asked = endpoint.of_state and AT_NAME in request.query_params
+        if is_asked or endpoint.runs is Runs.OF_PAST:
             return past_turn
         return turn if endpoint.runs is Runs.IN_TURN else contextlib.nullcontext()
 

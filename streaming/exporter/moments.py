@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,12 +16,34 @@ from starlette.responses import Response
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values, now_only
 from streaming.exporter.source import ViewSource, wall_clock_ms
-from streaming.history.moments import Moment, MomentError, checked_in, time_text
+from streaming.history.moments import AT_NAME, Moment, MomentError, checked_in, time_text
 from streaming.history.past import Past, PastView
 from streaming.runtime.errors import UserError
 
 KEPT: Final = 8
 """Moments whose endpoints are kept: a page of the console asks several at once."""
+
+
+def moment_of(source: ViewSource, past: Past, name: str, at: Moment | None) -> int:
+    """The Unix time of a moment of the past, in the parameter of that name; its newest if none.
+
+    Raises:
+        RefusedError: there is no such moment.
+    """
+    span = past.span
+    with refusing(name):
+        at_ms = span.end_ms if at is None else at.at_ms(source.now_ms())
+        return checked_in(at_ms, span.begin_ms, span.end_ms, wall_clock_ms())
+
+
+@contextmanager
+def refusing(name: str) -> Iterator[None]:
+    """Turns what the past refuses into an answer that names the parameter."""
+    try:
+        yield
+    except UserError as error:
+        status = 404 if isinstance(error, MomentError) else 503
+        raise RefusedError(f"{name}: {error}", status) from None
 
 
 class Moments:
@@ -55,20 +78,14 @@ class Moments:
         }
 
     def _at(self, past: Past, at: Moment | None) -> tuple[PastView, Mapping[str, Endpoint]]:
-        span = past.span
-        try:
-            at_ms = span.end_ms if at is None else at.at_ms(self._source.now_ms())
-            checked_in(at_ms, span.begin_ms, span.end_ms, wall_clock_ms())
-            with self._lock:
-                if at_ms not in self._kept:
-                    self._kept[at_ms] = self._declared(past, at_ms)
-                self._kept.move_to_end(at_ms)
-                if len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
-                return self._kept[at_ms]
-        except UserError as error:
-            status = 404 if isinstance(error, MomentError) else 503
-            raise RefusedError(f"at: {error}", status) from None
+        at_ms = moment_of(self._source, past, AT_NAME, at)
+        with self._lock, refusing(AT_NAME):
+            if at_ms not in self._kept:
+                self._kept[at_ms] = self._declared(past, at_ms)
+            self._kept.move_to_end(at_ms)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            return self._kept[at_ms]
 
     def _declared(self, past: Past, at_ms: int) -> tuple[PastView, Mapping[str, Endpoint]]:
         found = past.view(at_ms)
@@ -77,6 +94,7 @@ class Moments:
             newest=lambda: found.view,
             now_ms=lambda: at_ms,
             past=None,
+            within=past.span,
             not_live=self._sentence(found),
         )
         return found, {each.path: each for each in self._declare(source)}

@@ -16,6 +16,7 @@ from streaming.exporter.views import group_page, why
 from streaming.exporter.views import groups as groups_views
 from streaming.exporter.views import matrix as matrix_views
 from streaming.exporter.views import segments as segment_views
+from streaming.history import changes, difference
 from streaming.plans import answer as plan_answer
 from streaming.questions import QUESTIONS, restart, roll
 from streaming.questions.parameters import Schema
@@ -29,6 +30,8 @@ from twin.tables.state import BrokerMetrics, Problems
 
 TYPED: Final = (
     api_views.ClusterFacts,
+    changes.Changes,
+    difference.Differences,
     group_page.GroupLeader,
     matrix_views.Matrix,
     plan_answer.PlanData,

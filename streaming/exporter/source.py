@@ -11,7 +11,7 @@ from streaming.exporter.agents.counts import CallCounts
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.events.stream import StreamCounts
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.history.past import Past
+from streaming.history.past import Past, Span
 from twin.engine.catalog import Catalog
 
 
@@ -40,6 +40,12 @@ class ViewSource:
     newest: Callable[[], ClusterView] | None = None
     past: Past | None = None
     not_live: str = ""
+    within: Span | None = None  # of a source of one past moment: all moments that there are
+
+    @property
+    def span(self) -> Span | None:
+        """The past moments that can be asked about; None if there is no past."""
+        return self.within if self.past is None else self.past.span
 
     @property
     def view(self) -> ClusterView:

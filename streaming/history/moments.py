@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from streaming.questions.parameters import InputParameter, matching
 from streaming.questions.quantities import UNITS_MS
@@ -47,10 +47,10 @@ class Moment:
         return now_ms - sum(int(number) * UNITS_MS[unit] for number, unit in parts)
 
 
-def moment(meaning: str) -> InputParameter:
+def moment(meaning: str, **more: Any) -> InputParameter:
     """A parameter that is a moment."""
     example = "2026-11-24T03:12:00Z"
-    return matching(meaning, _FORM, Moment, _HOW, example, kind="moment", write=_text_of)
+    return matching(meaning, _FORM, Moment, _HOW, example, kind="moment", write=_text_of, **more)
 
 
 def _text_of(value: Moment) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from streaming.bus.view import ClusterView
+
+if TYPE_CHECKING:
+    from streaming.history.changes import ChangeTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class Past(Protocol):
     @property
     def span(self) -> Span:
         """The moments that can be asked about."""
+        ...
+
+    @property
+    def changes(self) -> ChangeTimes:
+        """When the changes of the span were; it may have changes before and after it as well."""
         ...
 
     def view(self, at_ms: int) -> PastView:

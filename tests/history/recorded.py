@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import msgspec
 
+from streaming.history.replay import Replay
 from streaming.history.saving import Recorded
+from streaming.history.timeline import Timeline, timeline_of
+from streaming.query.events import changed
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.engine import frames
+from twin.engine.changes import changes
 from twin.engine.frames import Frame
 from twin.proposals import PROPOSALS
 
@@ -35,6 +42,24 @@ def a_recording(
     ]
     events = [an_event(cluster, start_ms + n * INTERVAL_MS) for n in range(cycles)]
     return Recorded(cluster, shards, messages, events, tuple(PROPOSALS))
+
+
+def with_events(recorded: Recorded) -> Recorded:
+    """The recording with the events that the query would have written of it."""
+    timeline = timeline_of(
+        recorded.messages, recorded.cluster, recorded.shards, CATALOG.observations
+    )
+    reads = [[(shard, partial(bytes, sent)) for shard, sent in each] for each in timeline.messages]
+    whole = Timeline(timeline.cycles, reads)
+    replay = Replay(CATALOG, recorded.cluster, recorded.shards, whole, {})
+    events: list[bytes] = []
+    for index in range(1, len(timeline.cycles)):
+        before, after = replay.states(index - 1), replay.states(index)
+        for shard in range(recorded.shards):
+            was, now = before.shards[shard].state, after.shards[shard].state
+            if was is not None and now is not None:
+                events += [changed(each)[1] for each in changes(was, now)]
+    return replace(recorded, events=events)
 
 
 def an_event(

@@ -14,6 +14,7 @@ from streaming.exporter.api import application, endpoints
 from streaming.exporter.endpoint import NO_PAST
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import ViewSource
+from streaming.history.changes import ChangeTimes
 from streaming.history.moments import AT
 from streaming.history.past import Past, PastView, Span
 from tests.asking import a_view
@@ -43,6 +44,10 @@ class ArchivedMinute:
     def span(self) -> Span:
         return Span(NOW_MS - 60_000, NOW_MS)
 
+    @property
+    def changes(self) -> ChangeTimes:
+        return ChangeTimes.of([], CATALOG)
+
     def view(self, at_ms: int) -> PastView:
         self.asked += 1
         assert self.may_answer.wait(60)
@@ -50,7 +55,10 @@ class ArchivedMinute:
 
 
 def test_every_path_that_answers_from_the_state_has_the_parameter_and_no_other():
-    without = {"/metrics", "/healthz", "/", "/api/v1/events", "/api/v1/openapi.json"}
+    without = {
+        "/metrics", "/healthz", "/", "/api/v1/events", "/api/v1/openapi.json",
+        "/api/v1/diff", "/api/v1/history/changes",
+    }  # fmt: skip
     for each in endpoints(LIVE):
         has_it = (each.parameters or {}).get("at") is AT
         assert has_it == (each.path not in without), each.path
@@ -60,7 +68,7 @@ def test_an_exporter_without_a_past_refuses_in_one_line():
     client = TestClient(application(LIVE))
     for path in ("summary", "partitions", "whatif/lose?broker=1", "plans/order"):
         answer = client.get(f"/api/v1/{path}{'&' if '?' in path else '?'}at=-15m")
-        assert (answer.status_code, answer.json()) == (404, {"error": NO_PAST})
+        assert (answer.status_code, answer.json()) == (404, {"error": f"at: {NO_PAST}"})
     assert client.get("/api/v1/summary", params={"at": "noon"}).status_code == 400
     assert client.get("/api/v1/events", params={"at": "-15m"}).status_code == 400
 

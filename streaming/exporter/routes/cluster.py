@@ -47,7 +47,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
     def summary(_: Request, __: Values) -> Any:
         return api_views.summary(
             source.catalog, source.cluster, source.view, source.now_ms(), source.own_topics,
-            source.not_live,
+            source.not_live, source.span,
         )  # fmt: skip
 
     def brokers(_: Request, __: Values) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypedDict
 import numpy as np
 
 from streaming.bus.view import ClusterView
+from streaming.history.past import Span
 from streaming.questions.parameters import DEFAULT_ROWS
 from streaming.questions.single_loss import SingleLoss, single_loss
 from streaming.runtime.kafka.uuids import uuid_text
@@ -76,6 +77,7 @@ class ClusterFacts(TypedDict):
     up: bool
     why_not_up: str | None
     not_live: str | None
+    past: Span | None
     observations_refused: int
     problems: int | None
     at_risk: int | None
@@ -247,12 +249,12 @@ def broker_columns() -> list[Column]:
 
 def summary(
     catalog: Catalog, cluster: str, view: ClusterView, now_ms: int,
-    own_topics: Collection[str] = (), not_live: str = "",
+    own_topics: Collection[str] = (), not_live: str = "", past: Span | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The cluster at a glance; counts are null before anything was observed.
 
     ``own_topics`` are the twin's topics, if the bus is on the watched cluster. ``not_live`` says
-    what is shown instead of the present.
+    what is shown instead of the present, and ``past`` has the moments that can be asked about.
     """
     why_not_up = "; ".join(filter(None, (not_live, view.why_not_up(now_ms))))
     totals, is_known = view.totals, bool(view.shards)
@@ -283,6 +285,7 @@ def summary(
         "up": not why_not_up,
         "why_not_up": why_not_up or None,
         "not_live": not_live or None,
+        "past": past,
         "observations_refused": sum(view.refused.values()),
         "problems": None if listed is None else len(listed[Problems].broker),
         "at_risk": if_known(sum(int((each != 0).sum()) for each in bits)),

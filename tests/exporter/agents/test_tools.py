@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from streaming.exporter.agents.tools import tools_of
-from streaming.exporter.api import endpoints
+from streaming.exporter.api import application, endpoints
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import number
@@ -23,8 +24,10 @@ from tests.exporter.agents.asking import (
     of_api,
     text_of,
 )
+from tests.exporter.serving import served
 from tests.exporter.test_exporter import a_full_store, a_store, in_groups
 from tests.exporter.test_headers import SOURCE
+from tests.history.test_at import LIVE, ArchivedMinute
 from twin.engine.state import ShardState
 from twin.step import step
 
@@ -57,6 +60,12 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
 }
 """Arguments for each tool, and the path that answers the same."""
 
+OF_PAST: dict[str, tuple[dict[str, Any], str]] = {
+    "diff": ({"from": "-31s", "to": "-5s"}, "diff"),
+    "changes": ({"buckets": 10}, "history/changes"),
+}
+"""The same, for tools of an exporter that has a past."""
+
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
@@ -65,7 +74,24 @@ def url() -> Iterator[str]:
 
 
 def test_there_is_a_call_here_for_every_tool(url):
-    assert set(listed(url)) == set(ANSWERS)
+    assert set(listed(url)) == {*ANSWERS, *OF_PAST}
+
+
+def test_answers_about_the_past_are_the_apis():
+    app = application(replace(LIVE, past=ArchivedMinute()))
+    with served(app) as url:
+        calls = [(name, arguments) for name, (arguments, _) in OF_PAST.items()]
+        for (name, arguments), result in zip(calls, called(url, *calls), strict=True):
+            assert not result.is_error, (name, text_of(result))
+            expected = of_api(TestClient(app), OF_PAST[name][1], **arguments)
+            assert result.structured_content == expected, name
+    [refused] = called_of_now(OF_PAST["diff"][0])
+    assert text_of(refused).startswith("this exporter knows the present only")
+
+
+def called_of_now(arguments: dict[str, Any]) -> list[Any]:
+    with an_exporter(STORE) as url:
+        return called(url, ("diff", arguments))
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
