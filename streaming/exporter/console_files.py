@@ -18,7 +18,7 @@ from streaming.exporter.console_bundle import bundled
 
 FOLDER: Final = Path(__file__).parent / "console"
 FIRST_MODULE: Final = "main.js"
-STYLES: Final = ("theme", "layout", "matrix", "log", "plans")
+STYLES: Final = ("theme", "layout", "matrix", "log", "plans", "past")
 """Files of ``style/``, in the order in which they apply."""
 
 

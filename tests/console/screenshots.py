@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
+from streaming.history.moments import time_text
 from tests.console.browser import NARROW, WIDE, browser, go, page
 from tests.console.cluster import Shown, serving, small, with_problems
+from tests.console.past import serving_past
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "console"
 
@@ -34,6 +36,9 @@ PROBLEMS: Final = (
     ("log dirs", 2, "", "did not answer within the deadline"),
 )
 """Of the collector, on the picture of the twin."""
+
+PAST_CHANGE: Final = 8
+"""The change of the past that is on its picture: a broker is lost."""
 
 LONG: Final = ("partitions", "plans")
 """Views that go on for pages: of these the documentation shows the beginning."""
@@ -73,6 +78,22 @@ def main(folder: Path | None) -> None:
                 settled(tab)
                 path = to / f"{name}-{theme}{'-phone' if size is NARROW else ''}.png"
                 tab.screenshot(path=path, full_page=name not in LONG or folder is not None)
+                print(f"{path.stat().st_size:>8} {path}")
+        of_past(running, to)
+
+
+def of_past(running: Browser, to: Path) -> None:
+    """The bar of moments, and the cluster at one of them."""
+    with serving_past() as past:
+        moment = time_text(past.changes_at_ms[PAST_CHANGE])
+        for theme, size in (("light", WIDE), ("dark", WIDE), ("light", NARROW), ("dark", NARROW)):
+            if to == FOLDER and (theme, size) != ("light", WIDE):
+                continue
+            with page(running, theme=theme, size=size) as tab:
+                go(tab, f"{past.url}/?at={moment}#/")
+                settled(tab)
+                path = to / f"past-{theme}{'-phone' if size is NARROW else ''}.png"
+                tab.screenshot(path=path)
                 print(f"{path.stat().st_size:>8} {path}")
 
 

@@ -1,6 +1,11 @@
 /** Questions to the exporter that serves this page. Nothing else is ever asked. */
 
+import { chosen } from "./past/moment.js";
+
 const TIMEOUT_MS = 15_000;
+
+/** What is about the past as a whole, whichever moment is shown. */
+const OF_NO_MOMENT = ["diff", "events", "history/changes"];
 
 /** The exporter answered, and refuses: its reason in one line. */
 export class Refused extends Error {
@@ -13,10 +18,14 @@ export class Refused extends Error {
 /** Nobody answers. */
 export class Unreachable extends Error {}
 
-/** The URL of a path below /api/v1; relative, so that a proxy may put the console in a folder. */
+/**
+ * The URL of a path below /api/v1, about the moment that is shown; relative, so that a proxy may put
+ * the console in a folder.
+ */
 export function url(path, parameters = {}) {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(parameters)) {
+  const at = OF_NO_MOMENT.includes(path) ? "" : chosen();
+  for (const [name, value] of Object.entries({ ...parameters, at })) {
     for (const each of Array.isArray(value) ? value : [value]) {
       if (each !== undefined && each !== null && each !== "") query.append(name, each);
     }

@@ -2,10 +2,12 @@
 import { ClusterView } from "./cluster/view.js";
 import { GroupList } from "./consumers/list.js";
 import { GroupPage } from "./consumers/page.js";
-import { ended } from "./format.js";
 import { LossesView } from "./losses/view.js";
 import { KEYS, Keys } from "./parts/keys.js";
 import { TopBar } from "./parts/topbar.js";
+import { Banner } from "./past/banner.js";
+import { PastBar } from "./past/bar.js";
+import { chosen } from "./past/moment.js";
 import { PartitionList } from "./partitions/list.js";
 import { PartitionPage } from "./partitions/page.js";
 import { PlansView } from "./plans/view.js";
@@ -15,11 +17,32 @@ import { TimelineView } from "./timeline/view.js";
 import { TwinView } from "./twin/view.js";
 import { Component, html } from "./ui.js";
 
+/** Before the first answer, and before the first one about another moment. */
+const NOTHING = { summary: null, brokers: null, error: null };
+
+/** The moment in the URL, or the cycle that it turned out to be if it is written as a time ago. */
+const momentOf = (summary, at) => Date.parse(at) || Date.parse(summary.at);
+
+const HELD_MS = 2_000;
+
+/** Until the answers about another moment are there, the page stays as long, and where it is. */
+function holdHeight() {
+  const { style, offsetHeight } = document.getElementById("content");
+  style.minHeight = `${offsetHeight}px`;
+  setTimeout(() => { style.minHeight = ""; }, HELD_MS);
+}
+
 export class App extends Component {
-  state = { route: parse(location.hash), pulse: { summary: null, brokers: null, error: null } };
+  state = { route: parse(location.hash), pulse: NOTHING, at: chosen() };
 
   componentDidMount() {
-    watch(pulse => this.setState({ pulse }));
+    const ask = watch(pulse => this.setState({ pulse }));
+    addEventListener("popstate", () => {
+      if (chosen() === this.state.at) return;
+      holdHeight();
+      this.setState({ at: chosen() });
+      ask();
+    });
     addEventListener("hashchange", () => {
       const before = this.state.route.path.join("/");
       const route = parse(location.hash);
@@ -30,16 +53,19 @@ export class App extends Component {
     addEventListener("keydown", event => KEYS.pressed(event));
   }
 
-  render(_, { route, pulse }) {
+  render(_, { route, pulse, at }) {
     const view = viewOf(route.path);
     const name = pulse.summary?.cluster;
-    document.title = [view.title(route), name, "kafka-twin"].filter(Boolean).join(" · ");
+    const { summary } = pulse;
+    document.title = [view.title(route), at, name, "kafka-twin"].filter(Boolean).join(" · ");
     return html`
       <a class="skip" href=${location.hash || "#/"} onClick=${skip}>Skip to the content</a>
       <${TopBar} current=${view.name} pulse=${pulse} route=${route} />
-      <${Banner} pulse=${pulse} />
+      ${summary?.past && html`<${PastBar} span=${summary.past}
+        shownMs=${at ? momentOf(summary, at) : null} />`}
+      <${Banner} pulse=${pulse} at=${at} />
       <main id="content" tabindex="-1">
-        <${view.component} route=${route} pulse=${pulse} />
+        <${view.component} key=${at} route=${route} pulse=${pulse.at === at ? pulse : NOTHING} />
       </main>
       <${Keys} />`;
   }
@@ -83,23 +109,4 @@ const viewOf = path => VIEWS.find(view => view.at(path));
 function NotFound() {
   return html`<section class="card"><h1>There is no such view</h1>
     <p><a href="#/">Show the cluster</a></p></section>`;
-}
-
-/** What makes everything below it doubtful: nobody answers, or what is shown is old. */
-function Banner({ pulse }) {
-  const { summary, error } = pulse;
-  if (error) {
-    return html`<div class="banner bad" role="alert">
-      <b>${error.message}</b>${" "}
-      ${summary ? "What is shown is what it said last." : "Is it running?"}</div>`;
-  }
-  if (summary?.not_live) {
-    return html`<div class="banner past" role="status">
-      <b>This is the past:</b> ${ended(summary.why_not_up)}</div>`;
-  }
-  if (summary && !summary.up) {
-    return html`<div class="banner bad" role="alert">
-      <b>Do not rely on this page:</b> ${ended(summary.why_not_up)}</div>`;
-  }
-  return null;
 }

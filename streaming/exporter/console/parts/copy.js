@@ -1,12 +1,20 @@
 /** A command, and a button that copies it. */
+import { chosen } from "../past/moment.js";
 import { Component, html } from "../ui.js";
+
+/** The command that asks about the moment that is shown; as it is, it asks about now. */
+function ofMoment(text) {
+  const at = chosen();
+  const url = `${location.origin}${location.pathname}`.replace(/\/$/, "");
+  return at ? `${text} --url ${quoted(url)} --at ${quoted(at)}` : text;
+}
 
 export class Command extends Component {
   state = { copied: false };
 
   copy = async () => {
     try {
-      await navigator.clipboard.writeText(this.props.text);
+      await navigator.clipboard.writeText(ofMoment(this.props.text));
     } catch {
       // Without HTTPS browsers have no clipboard: the text is selected to be copied by hand.
       getSelection().selectAllChildren(this.base.querySelector("code"));
@@ -21,7 +29,8 @@ export class Command extends Component {
     clearTimeout(this.timer);
   }
 
-  render({ text }, { copied }) {
+  render({ text: ofNow }, { copied }) {
+    const text = ofMoment(ofNow);
     return html`<div class="command"><code>${text}</code>
       <button type="button" class="quiet" onClick=${this.copy} aria-label=${`Copy: ${text}`}>
         ${copied ? "copied" : "copy"}</button></div>`;

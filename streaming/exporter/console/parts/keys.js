@@ -5,6 +5,7 @@ import { Component, createRef, html } from "../ui.js";
 const LIST = [
   ["/", "search"], ["g c", "cluster"], ["g p", "partitions"], ["g n", "consumers"], ["g o", "losses of two"], ["g r", "plans: restarts"],
   ["g l", "timeline"], ["g t", "twin"],
+  ["← →", "on the bar of moments: to the previous, the next change"],
   ["Esc", "leave the search; lose nothing"], ["?", "these keys"],
 ];
 const GO = { c: "#/", p: "#/partitions", n: "#/consumers", o: "#/losses", r: "#/plans", l: "#/timeline", t: "#/twin" };

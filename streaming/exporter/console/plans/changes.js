@@ -4,6 +4,7 @@ import { counted } from "../format.js";
 import { Command } from "../parts/copy.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { Switch } from "../parts/switch.js";
+import { chosen } from "../past/moment.js";
 import { Poll } from "../poll.js";
 import { go, partitionHref } from "../router.js";
 import { html } from "../ui.js";
@@ -50,8 +51,8 @@ function Planned({ asked, commands: [print, write, apply] }) {
       <${Changes} answer=${answer} />
       ${answer.total > 0 && html`<div class="commands">
         <div><h3>Print it</h3><${Command} text=${print} /></div>
-        <div><h3>Write files for Kafka's own tools</h3><${Command} text=${write} /></div>
-        <div><h3>Do it</h3><${Command} text=${apply} /></div></div>`}`}`}<//>`;
+        ${!chosen() && html`<div><h3>Write files for Kafka's own tools</h3><${Command} text=${write} /></div>
+          <div><h3>Do it</h3><${Command} text=${apply} /></div>`}</div>`}`}`}<//>`;
 }
 
 /** What stands between backticks is a command. */

@@ -1,6 +1,7 @@
 /** A list of events, the newest first, as they come. */
 import { counted, moment } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
+import { chosen } from "../past/moment.js";
 import { partitionHref } from "../router.js";
 import { Component, html } from "../ui.js";
 import { inWords } from "../words.js";
@@ -15,7 +16,9 @@ const STATES = {
 /** Props: `parameters` of the API, `wanted`, a function of an event, `most` that are shown. */
 export class Events extends Component {
   componentDidMount() {
-    this.stream = new EventStream(this.props.parameters ?? {}, () => this.forceUpdate());
+    // A time ago is not a time: then all are shown, and the banner says of when the rest is.
+    const until = Date.parse(chosen()) || Infinity;
+    this.stream = new EventStream(this.props.parameters ?? {}, () => this.forceUpdate(), until);
     this.forceUpdate();
   }
 
@@ -32,6 +35,7 @@ export class Events extends Component {
       <${Failed} error=${stream.error} />
       ${!stream.isReading && !stream.error && html`<${Waiting} what="Asking for events" />`}
       ${stream.missed && html`<p class="warn">Some events were missed: more happened than is kept.</p>`}
+      ${chosen() && html`<p class="muted">What happened after the moment that is shown is left out.</p>`}
       ${nothing && html`<p class="muted">Nothing has happened that the exporter still knows of.</p>`}
       ${events.length > 0 && html`<div class="wide" tabindex="0" role="region" aria-label="Events">
         <table class="list events"><thead><tr><th scope="col">when</th><th scope="col">what</th>

@@ -35,7 +35,9 @@ export class EventStream {
   id = FROM_THE_BEGINNING;
   known = new Set();
 
-  constructor(parameters, changed) {
+  /** Events after `until`, a Unix time in ms, are left out. */
+  constructor(parameters, changed, until = Infinity) {
+    this.until = until;
     this.address = url("events", parameters);
     this.changed = () => {
       this.frame ??= requestAnimationFrame(() => {
@@ -84,6 +86,7 @@ export class EventStream {
     if (id) this.id = id;
     if (kind !== "message" || !data) return;
     const event = JSON.parse(data);
+    if (event.at_ms > this.until) return;
     if (this.known.has(event.id)) return; // the bus may deliver an event twice
     this.known.add(event.id);
     this.events.unshift(event);
