@@ -50,6 +50,8 @@ IN_THE_DEMO = {
 
 ONLY_WHEN_IT_HAPPENS = {
     "kafka_twin_annotations_total",
+    "kafka_twin_broker_capacity_after_loss_lost_broker",  # where [capacity] is set
+    "kafka_twin_broker_capacity_after_loss_ratio",
     "kafka_twin_broker_metric_contradicted",
     "kafka_twin_caught_up_error_seconds",
     "kafka_twin_frames_skipped_total",
