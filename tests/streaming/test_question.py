@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from streaming.bus.view import ClusterView
 from streaming.cli.whatif import whatif
 from streaming.exporter.api import endpoints
+from streaming.history.moments import AT, AT_NAME
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import (
@@ -49,7 +50,7 @@ def test_every_question_is_a_path_and_a_command_or_an_option_with_the_same_param
     paths = {each.path: each for each in endpoints(SOURCE)}
     commands = {name: whatif.commands[name] for name in whatif.list_commands(click.Context(whatif))}
     for name, declared in QUESTIONS.items():
-        assert paths[f"/api/v1/whatif/{name}"].parameters == declared.parameters
+        assert paths[f"/api/v1/whatif/{name}"].parameters == {**declared.parameters, AT_NAME: AT}
         if declared.option_of:
             assert name not in commands
             assert name.removeprefix(f"{declared.option_of}-") in options(
