@@ -8,7 +8,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
-from zipfile import ZIP_DEFLATED, ZIP_STORED, LargeZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, LargeZipFile, ZipFile, ZipInfo
 
 import msgspec
 
@@ -146,8 +146,7 @@ class _Writer:
 
     def add(self, name: str, content: bytes) -> None:
         info = ZipInfo(name, _NO_DATE)
-        # Frames are compressed already.
-        info.compress_type = ZIP_STORED if "/" in name else ZIP_DEFLATED
+        info.compress_type = ZIP_DEFLATED  # in each small frame the schema is most of it
         self._file.writestr(info, content)
         self.members[name] = Member(len(content), sha256(content).hexdigest())
 
