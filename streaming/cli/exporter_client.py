@@ -72,7 +72,7 @@ def at_parameters(url: str | None, at: Moment | None) -> dict[str, str]:
     """The parameters for a moment that was given.
 
     Raises:
-        MomentError: there is no exporter to ask: the bus has the present only.
+        MomentError: ``--at`` without ``--url``: the bus has the present only.
     """
     if at is None:
         return {}

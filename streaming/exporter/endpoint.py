@@ -102,7 +102,7 @@ Ask = Callable[[Endpoint, Request, Moment | None, Values], Any]
 
 
 def now_only(endpoint: Endpoint, request: Request, at: Moment | None, values: Values) -> Any:
-    """The answer of now; there is no other."""
+    """The answer about the present, for an endpoint without a past."""
     if at is not None:
         raise RefusedError(f"{AT_NAME}: {NO_PAST}", 404)
     return endpoint.answer(request, values)
