@@ -10,6 +10,7 @@ from typing import Final
 from docs.pages import (
     agents,
     api,
+    archive,
     compatibility,
     day_one,
     metrics,
@@ -22,6 +23,7 @@ from docs.pages.markdown import DOCS
 PAGES: Final = {
     "agents.md": agents.page,
     "api.md": api.page,
+    "archive.md": archive.page,
     "compatibility.md": compatibility.page,
     "day-one.md": day_one.page,
     "metrics.md": metrics.page,

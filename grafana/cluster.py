@@ -35,16 +35,16 @@ _HERE: Final = Scope(many=("rack", "broker", "severity"))
 
 _OUTCOMES: Final[dict[str, tuple[str, Steps]]] = {
     "clean": ("In sync", PLAIN),
-    "elr": ("From ELR", above_zero("orange")),
-    "last_known": ("Last known", above_zero("red")),
+    "elr": ("Eligible (ELR)", above_zero("orange")),
+    "last_known": ("Last known leader", above_zero("red")),
     "unclean": ("Unclean", above_zero("red")),
-    "none": ("Offline", above_zero("dark-red")),
+    "none": ("Nobody", above_zero("red")),
 }
-"""Outcomes of losing the leader of a partition, best first."""
+"""Outcomes of losing the leader of a partition, best first, in the words of the console."""
 
 _COVERAGE: Final[dict[str, tuple[tuple[str, ...], Steps]]] = {
     "Warm": (("warm",), PLAIN),
-    "Cold": (("cold",), above_zero("yellow")),
+    "Cold": (("cold",), above_zero("orange")),
     "Not judged": (("assumed", "not_judged"), PLAIN),
 }
 """Whether the next leaders have enough local log to lead, for all outcomes."""
@@ -76,7 +76,7 @@ def _losing_a_broker() -> tuple[Json, ...]:
     harmed = _HERE.latest("broker_loss_harmed_partitions", "broker")
     return (
         stat(
-            "Brokers you cannot lose",
+            "Brokers that cannot be lost",
             "Brokers whose loss takes a partition offline, loses committed records, or leaves too "
             "few replicas in sync for acks=all. Partitions of one replica, and those with no more "
             "than min.insync.replicas, do not count.",
@@ -237,14 +237,14 @@ def _matrix(rule: str) -> Json:
             TableColumn(
                 "Cold by KIP-1303",
                 partitions("outcome", "kip1303", coverage="cold"),
-                Look(steps=above_zero("yellow")),
+                Look(steps=above_zero("orange")),
             )
         )
     return table(
         f"If a broker were lost now: {ELECTION_POLICIES[rule]}",
-        "Partitions that each broker leads, by who would lead them without it. In sync and ELR "
-        "lose no committed record. Cold, of any outcome: less local log than the thresholds of "
-        "KIP-1303. Not judged: no threshold is set, or a number is unknown.",
+        "Partitions that each broker leads, by who would lead them without it. In sync and "
+        "eligible lose no committed record. Cold, of any outcome: less local log than the "
+        "thresholds of KIP-1303. Not judged: no threshold is set, or a number is unknown.",
         ("broker", "rack"),
         columns,
         rule=rule,
@@ -411,7 +411,7 @@ def _brokers() -> Json:
                 expr("last_tiered_fetch"),
                 Look(mapping={"1": ("yes", "green"), "0": ("no", "transparent")}),
             ),
-            TableColumn("Cold replicas", expr("cold_replicas"), Look(steps=above_zero("yellow"))),
+            TableColumn("Cold replicas", expr("cold_replicas"), Look(steps=above_zero("orange"))),
             TableColumn("Local log", expr("local_log_bytes"), Look("bytes")),
             TableColumn(
                 "Of the even share",

@@ -26,7 +26,7 @@ from grafana.variables import Json, cluster, console, datasource, partition, top
 
 _HERE: Final = Scope(one=("cluster", "topic", "partition"))
 
-_WARM: Final[Mapping] = {"1": ("eligible", "green"), "0": ("cold", "orange")}
+_WARM: Final[Mapping] = {"1": ("warm", "green"), "0": ("cold", "orange")}
 _LEADER: Final = Look("none", BLUE, NOBODY)
 
 _COLORS: Final = ("blue", "green", "orange", "purple", "yellow", "light-blue", "light-green",

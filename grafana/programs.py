@@ -1,4 +1,4 @@
-"""Panels about collector, query and taps, from the metrics that these programs serve."""
+"""Panels about collector, query, archive and taps, from the metrics that these programs serve."""
 
 from __future__ import annotations
 
@@ -69,6 +69,37 @@ def query() -> tuple[Json, ...]:
             _WHOLE,
             stacked=True,
             empty="Batches end",
+        ),
+    )
+
+
+def archive() -> tuple[Json, ...]:
+    """Panels of the archive: how far behind it is, batches, and the sizes of its tables."""
+    unserved = _UNSERVED.format("archive")
+    newest = _HERE.latest("archive_newest_cycle_timestamp_seconds")
+    return (
+        lines(
+            "Archive behind",
+            "Age of the newest cycle in the archive: a minute or two while it runs.",
+            [PanelQuery(f"time() - {newest}", "behind")],
+            _SECONDS,
+            empty=unserved,
+        ),
+        _durations("Time of a batch of the archive", "archive_batch_duration_seconds", unserved),
+        lines(
+            "Size of the archive",
+            "Bytes of each table, at the beginning of the hour.",
+            [PanelQuery(_HERE.latest("archive_bytes", "table"), "{{table}}")],
+            Look("bytes", lowest=0),
+            stacked=True,
+            empty=f"{unserved}, or no hour has ended yet",
+        ),
+        lines(
+            "New gaps of the archive",
+            "Times at which cycles were no longer on the bus. What they had stays unknown.",
+            [PanelQuery(_increase("archive_gaps_total"), "gaps")],
+            _WHOLE,
+            empty=unserved,
         ),
     )
 

@@ -241,6 +241,7 @@ DASHBOARD: Final = Dashboard(
         row("Collector", band(7, *programs.collector()), is_collapsed=True),
         row("Query", band(7, *_query()), band(7, *programs.query()), is_collapsed=True),
         row("Exporter", band(8, *_exporter()), is_collapsed=True),
+        row("Archive", band(7, *programs.archive()), is_collapsed=True),
         row("Taps", band(7, *programs.tap()), is_collapsed=True),
     ),
 )

@@ -11,10 +11,10 @@ from twin.engine.state import ShardState
 from twin.totals import Totals
 
 
-def a_view(*states: ShardState) -> ClusterView:
-    """The view of a cluster with these shards, without totals."""
+def a_view(*states: ShardState, cluster: ShardState | None = None) -> ClusterView:
+    """The view of a cluster with these shards, without totals; ``cluster``: its own shard."""
     shards = tuple(ShardView(state, Totals()) for state in states)
-    return ClusterView(shards=shards, shards_expected=len(shards))
+    return ClusterView(shards=shards, shards_expected=len(shards), cluster=cluster)
 
 
 def answered(name: str, *states: ShardState, **values: Any) -> Answer:

@@ -344,11 +344,14 @@ def brokers_frame(
     silent: Sequence[int] = (), slow: Sequence[int] = (), unlisted: Sequence[int] = (),
     has_racks: bool = True, selector: int = ReplicaSelector.RACK_AWARE,
     last_tiered_fetch: Mapping[int, int] | None = None,
-    capacity: Mapping[int, tuple[int, int]] | None = None, **stamp: Any,
+    capacity: Mapping[int, tuple[int, ...]] | None = None, **stamp: Any,
 ) -> Frame:  # fmt: skip
-    """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells."""
+    """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells.
+
+    ``capacity``: bytes a second in, and out, and a percentage of the peak, by broker.
+    """
     n, own = len(ids), last_tiered_fetch or {}
-    limits = [(capacity or {}).get(i, (UNKNOWN, UNKNOWN)) for i in ids]
+    limits = [[*(capacity or {}).get(i, ()), UNKNOWN, UNKNOWN, UNKNOWN][:3] for i in ids]
     return _frame(
         BrokersFrame, at_ms, stamp,
         broker=_ints(ids),
@@ -366,8 +369,9 @@ def brokers_frame(
         follower_last_tiered_fetch=_ints([own.get(i, UNKNOWN) for i in ids]),
         lag_time_max_ms=_ints([UNKNOWN] * n),
         fetch_wait_max_ms=_ints([UNKNOWN] * n),
-        capacity_bytes_in_per_s=_ints([into for into, _ in limits]),
-        capacity_bytes_out_per_s=_ints([out for _, out in limits]),
+        capacity_bytes_in_per_s=_ints([into for into, *_ in limits]),
+        capacity_bytes_out_per_s=_ints([out for _, out, _ in limits]),
+        capacity_peak_percent=_ints([percent for *_, percent in limits]),
     )  # fmt: skip
 
 
@@ -407,7 +411,7 @@ def a_state(
     brokers: Sequence[int] = (1, 2, 3, 4, 5), has_racks: bool = True,
     selector: int = ReplicaSelector.RACK_AWARE,
     own_last_tiered_fetch: Mapping[int, int] | None = None,
-    capacity: Mapping[int, tuple[int, int]] | None = None, **cluster: int,
+    capacity: Mapping[int, tuple[int, ...]] | None = None, **cluster: int,
 ) -> ShardState:  # fmt: skip
     """The state after one whole cycle that reports these partitions."""
     given = parts or (Partition(),)

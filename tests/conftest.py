@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
-from streaming.runtime.jars import QUICK_SPARK
+from streaming.runtime import class_archive
+from tests.examples import examples
+from tests.marks import can_match, marks_written, names_in
 
 
 def pytest_xdist_auto_num_workers(config: Any) -> int:
@@ -17,14 +21,30 @@ def pytest_xdist_auto_num_workers(config: Any) -> int:
     return 2 * len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import only files that can have tests which ``-m`` selects."""
+    if not collection_path.match("test_*.py"):
+        return None
+    matches = can_match(config.option.markexpr, marks_written(collection_path))
+    return None if matches else True
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuse a test with a mark that ``pytest_ignore_collect`` does not see."""
+    selecting = names_in(item.config.option.markexpr)
+    marks = selecting & {mark.name for mark in item.iter_markers()}
+    if unseen := marks - marks_written(item.path):
+        raise pytest.UsageError(f"{item.nodeid}: write pytest.mark.{min(unseen)} in its file")
+
+
 # The requests that tests make do not belong into the logs that other tests read.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 # Spark is started a dozen times, each for a minute or two.
-os.environ.update(QUICK_SPARK | os.environ)
+os.environ.update(class_archive.quick_spark() | os.environ)
 
 # How long an example takes, or its generation, depends on what else the machine does.
 settings.register_profile(
-    "no-clock", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "no-clock", examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("no-clock")

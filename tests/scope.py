@@ -76,7 +76,8 @@ def played(
     catalog: Catalog, cycles: Cycles, shard: int, shards: int, topics: frozenset[str]
 ) -> ShardState:
     """The state of a shard with those topics after all cycles."""
-    state: ShardState = ShardState.empty(catalog, "sim", shard, shards)
+    cluster = cycles[0][0][0].header.cluster
+    state: ShardState = ShardState.empty(catalog, cluster, shard, shards)
     archive: Archive = {}
     for frames, now_ms in cycles:
         mine = [_of_shard(frame, shard, shards, topics) for frame in frames]

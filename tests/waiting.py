@@ -20,13 +20,15 @@ PATIENCE: Final = 10
 """How many times as long as on a quiet machine a wait may take before its test fails."""
 
 
-def patience() -> float:
+def patience(*, lately: bool = False) -> float:
     """Processes that want a core at present, for each core that there is; at least 1.
 
-    A request takes that many times as long as on a quiet machine.
+    A request takes that many times as long as on a quiet machine. With ``lately`` the number is
+    also at least that of the last 5 and 15 minutes, for what was measured in them.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    runnable = os.getloadavg()[0]  # the mean of a minute
+    means = os.getloadavg()  # of a minute, of 5 and of 15
+    runnable = max(means) if lately else means[0]
     with suppress(OSError, ValueError, IndexError):  # no Linux
         runnable = max(runnable, int(Path("/proc/loadavg").read_text().split()[3].split("/")[0]))
     return max(1.0, runnable / (cores or 1))

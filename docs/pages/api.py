@@ -54,6 +54,7 @@ def page() -> str:
         "brokers/{broker}/restart",
         "plans/order",
         "plans/demote",
+        "plans/place",
         "plans/roll",
         "diff",
         "history/changes",

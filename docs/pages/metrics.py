@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from docs.pages.markdown import names, rows
+from streaming.archive.own_metrics import OWN as ARCHIVE
 from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.exporter.metrics.kafka_exporter import NAMES as KAFKA_EXPORTER
 from streaming.exporter.own_metrics import OWN
@@ -83,13 +84,14 @@ def page() -> str:
         "value below 0 is `kafka_twin_broker_metric_difference`, whose sign says whose value is",
         "higher. The series of a partition end with it.",
         "",
-        "The exporter serves all of them, except those that collector, query and tap serve about",
+        "The exporter serves all of them, except those that the other programs serve about",
         "themselves: they have a section each. A histogram has the series `..._bucket` (with the",
         "label `le`), `..._sum` and `..._count`.",
     ]
     for level in LEVEL_LABELS:
         lines += _section(_TITLES[level], level, [m for m in metrics if m.level == level])
-    for title, declared in (("collector", COLLECTOR), ("query", QUERY), ("tap", TAP)):
+    programs = (("collector", COLLECTOR), ("query", QUERY), ("archive", ARCHIVE), ("tap", TAP))
+    for title, declared in programs:
         lines += _section(f"The {title} itself (`metrics.{title}_port`)", "cluster", declared)
     return "\n".join([*lines, *_kafka_exporter(), *_label_values(), *_risks()]) + "\n"
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from streaming.bus.bus_topics import (
         BusTopics,
         check_shards,
+        describe_topics,
         ensure_topics,
         own_topics,
         recorded_shards,
@@ -33,6 +34,7 @@ _IMPORTED: Final = {
     "Sender": "clients",
     "await_shards": "shards",
     "check_shards": "bus_topics",
+    "describe_topics": "bus_topics",
     "ensure_topics": "bus_topics",
     "key": "keys",
     "own_topics": "bus_topics",
@@ -55,6 +57,7 @@ __all__ = [
     "Sender",
     "await_shards",
     "check_shards",
+    "describe_topics",
     "ensure_topics",
     "key",
     "own_topics",

@@ -8,12 +8,19 @@ with what was recorded.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from kafka.errors import (
+    KafkaError,
+    LeaderNotAvailableError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from kafka.partitioner.default import murmur2
 
 from streaming.bus.clients import (
@@ -39,6 +46,7 @@ __all__ = [
     "Record",
     "Sender",
     "check_shards",
+    "describe_topics",
     "ensure_topics",
     "key",
     "own_topics",
@@ -51,6 +59,8 @@ __all__ = [
 ]
 
 EVENTS_RETENTION_MS: Final = 7 * 24 * 3_600_000
+_AGAIN_S: Final = 0.1
+_NOT_YET_KNOWN: Final = (UnknownTopicOrPartitionError.errno, LeaderNotAvailableError.errno)
 _RECENT: Final = 64
 """Records of each partition that are read to find the recorded number of shards."""
 
@@ -146,6 +156,33 @@ def ensure_topics(config: Config) -> None:
             admin.wait_for_topics(sorted(specs.keys() - hidden), timeout_ms=BOOTSTRAP_MS)
         except KafkaError as error:
             raise failed(config, error) from None
+
+
+def describe_topics(config: Config) -> dict[str, Mapping[str, Any]]:
+    """The bus topics as a broker describes them, by name.
+
+    A broker that has not yet read of a new topic describes it without partitions, so it is asked
+    until it knows all topics.
+
+    Raises:
+        BusError: the bus cannot be reached, or a topic is not known within its deadline.
+    """
+    deadline = Deadline.after_ms(BOOTSTRAP_MS)
+    with _admin(config) as admin:
+        while True:
+            try:
+                described = {t["name"]: t for t in admin.describe_topics(list(topics(config)))}
+            except KafkaError as error:
+                raise failed(config, error) from None
+            unknown = [name for name, t in described.items() if t["error_code"] in _NOT_YET_KNOWN]
+            if not unknown:
+                return described
+            if deadline.is_over:
+                raise BusError(
+                    f"bus {config.bus_bootstrap}: it does not describe topic {', '.join(unknown)} "
+                    f"within {BOOTSTRAP_MS / 1_000:g} s: does its broker follow the controller?"
+                )
+            time.sleep(_AGAIN_S)
 
 
 def _refuse(created: Mapping[str, Any]) -> None:

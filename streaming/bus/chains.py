@@ -10,6 +10,7 @@ state.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from streaming.bus.parts import PartSets
@@ -26,7 +27,9 @@ _PASSED_KEPT: Final = 2 * updates.MOST_UPDATES
 class Chain:
     """The messages of one shard."""
 
-    def __init__(self) -> None:
+    def __init__(self, became: Callable[[ShardState], None] = lambda _: None) -> None:
+        """``became`` is called with each state, also with one that the next message replaces."""
+        self._became = became
         self._parts = PartSets()
         self._newest: DecodedState | None = None
         self._id = b""
@@ -78,6 +81,7 @@ class Chain:
     def _become(self, message_id: bytes, decoded: DecodedState) -> None:
         self._id, self._newest = message_id, decoded
         self._passed.append(message_id)
+        self._became(decoded.state)
         self._waiting = {
             since: update for since, update in self._waiting.items() if update[0] >= self._at_ms
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -13,6 +13,9 @@ from kafka.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    StaleMetadata,
 )
 
 from streaming.bus.keys import Record
@@ -43,7 +46,15 @@ _LOOK_MS: Final = 2_000
 """Short, since a reader that looks at another topic delays its own records."""
 
 
-_UNREACHABLE: Final = (KafkaConnectionError, KafkaTimeoutError, OSError)
+_UNREACHABLE: Final = (
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    StaleMetadata,
+    OSError,
+)
+"""Errors of kafka-python when no broker answers: which one depends on what it waits for."""
 
 
 class BusError(UserError, RuntimeError):
@@ -206,6 +217,8 @@ class Reader:
         """
         self._config = config
         self._names, self._look_at_s = names, 0.0
+        self._others: dict[str, Set[int]] = {}  # partitions of topics that are only looked at
+        self.leaderless = ""  # a partition that it reads and that nobody led at the last look
         arguments = {
             "group_id": None,
             "enable_auto_commit": False,
@@ -248,9 +261,15 @@ class Reader:
     def _assign(self, starts: Start | Mapping[str, Start]) -> None:
         assigned = self._partitions()
         self._consumer.assign(assigned)
-        first = self._consumer.beginning_offsets(assigned)
         self._starts: dict[TopicPartition, int] = {}
-        self._ends: dict[TopicPartition, int] = self._consumer.end_offsets(assigned)
+        try:
+            first = self._consumer.beginning_offsets(assigned)
+            self._ends: dict[TopicPartition, int] = self._consumer.end_offsets(assigned)
+        except KeyError as error:  # kafka-python leaves out what nobody leads
+            raise BusError(
+                f"bus {self._config.bus_bootstrap}: nobody leads {_named(error.args[0])}: is its "
+                "broker away? With bus.replication_factor = 3 another one would lead"
+            ) from None
         for tp in assigned:
             start = starts[tp.topic] if isinstance(starts, Mapping) else starts
             if start == "beginning":
@@ -303,18 +322,31 @@ class Reader:
     def has_records_since(self, name: str, since_ms: int) -> bool | None:
         """True if a record was written to the topic since then; None if that may not be seen.
 
+        Notes in ``leaderless`` whether somebody leads each partition that it reads.
+
         Raises:
             BusError: the bus does not answer.
         """
         try:
-            partitions = self._consumer.partitions_for_topic(name) or ()
+            # kafka-python forgets topics that it does not read, and asks for all of the cluster's.
+            partitions = self._others.get(name) or self._consumer.partitions_for_topic(name)
+            self._others[name] = partitions
             start_times = {TopicPartition(name, p): since_ms for p in partitions}
             offsets = self._consumer.offsets_for_times(start_times, timeout_ms=_LOOK_MS)
+            self.leaderless = self._without_leader()
         except KafkaError as error:
             if not isinstance(error, _UNREACHABLE):
                 return None
             raise failed(self._config, error) from None
         return any(offsets.values()) if start_times else None
+
+    def _without_leader(self) -> str:
+        """A partition that it reads and that nobody leads; empty if there is none."""
+        try:
+            self._consumer.end_offsets(list(self._ends), timeout_ms=_LOOK_MS)
+        except KeyError as error:  # kafka-python leaves out what nobody leads
+            return _named(error.args[0])
+        return ""
 
     def close(self) -> None:
         """Disconnect."""
@@ -325,6 +357,10 @@ class Reader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _named(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
 
 
 def failed(config: Config, error: BaseException) -> BusError:

@@ -47,6 +47,7 @@ class BusState:
     observations_arrive: bool | None = None
     silent_since_ms: int = UNKNOWN  # when it answered last; UNKNOWN while it answers
     holds_cluster: bool = False  # the bus is on the watched cluster
+    leaderless: str = ""  # a bus partition that nobody leads
 
     @property
     def answers(self) -> bool:
@@ -55,15 +56,23 @@ class BusState:
 
     def why_empty(self) -> str:
         """Why nothing was read yet."""
-        silent = self._silence()
+        stands = self._silence() or self._without_leaders()
         none_read = _NONE_READ[self.observations_arrive]
-        return f"no snapshot has been read yet{f': {silent}' if silent else none_read}"
+        return f"no snapshot has been read yet{f': {stands}' if stands else none_read}"
 
     def why_old(self, age_ms: int) -> str:
         """Why the newest observation is as old as that."""
-        if silent := self._silence():
-            return f"{silent}; the newest observation is {age_ms // 1000} s old"
+        if stands := self._silence() or self._without_leaders():
+            return f"{stands}; the newest observation is {age_ms // 1000} s old"
         return _OLD[self.observations_arrive].format(s=age_ms // 1000)
+
+    def _without_leaders(self) -> str:
+        if not self.leaderless:
+            return ""
+        return (
+            f"nobody leads the bus partition {self.leaderless}: is its broker away? With "
+            "bus.replication_factor = 3 another one would lead"
+        )
 
     def _silence(self) -> str:
         if self.answers:

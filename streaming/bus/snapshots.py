@@ -42,14 +42,14 @@ def newest(config: Config, within_s: float = WITHIN_S) -> ClusterView:
     if known is None:
         return view
     config = known
-    for start in (_recent(config), *_BACK):
+    for start in (recent_records(config), *_BACK):
         view = _read(config, start, deadline)
         if len(view.shards) == view.shards_expected and not view.shards_behind:
             break
     return view
 
 
-def _recent(config: Config) -> int:
+def recent_records(config: Config) -> int:
     """Records of each partition that should have a whole state of every shard, and its updates.
 
     Half as many again, since the hash of the keys does not spread them evenly.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -175,9 +175,11 @@ class SnapshotStore:
         cluster: str,
         shards: int,
         interval_ms: int = CollectorConfig().interval_ms,
+        became: Callable[[ShardState], None] = lambda _: None,
     ) -> None:
+        """``became`` is called with each state of each shard, published or not."""
         self._catalog, self._cluster, self._shards = catalog, cluster, shards
-        self._chains: defaultdict[int, Chain] = defaultdict(Chain)
+        self._chains: defaultdict[int, Chain] = defaultdict(lambda: Chain(became))
         self._fresh: dict[int, ShardState] = {}
         self._views: dict[int, ShardView] = {}
         self._events: Counter[str] = Counter()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from kafka import KafkaAdminClient
 from kafka.errors import GroupAuthorizationFailedError, KafkaError
@@ -17,6 +17,7 @@ from streaming.checks.finding import CheckResult, missing, there
 from streaming.checks.rights import Right, right_for, rights, which_grants
 from streaming.collector.wire.brokers import CollectorError
 from streaming.runtime.config import Config, ConfigError
+from twin.arrays.plain import counted
 
 _PROBE_KEY: Final = b"kafka-twin check"
 _NO_TALK: Final = "the programs cannot talk to each other"
@@ -37,7 +38,9 @@ def of_bus(config: Config) -> Iterator[CheckResult]:
     try:
         bus.ensure_topics(config)
         yield CheckResult(f"bus topics {', '.join(name)}{'' if config.bus.bootstrap else _SAME}")
-        lacking = _missing_on(config)
+        described = bus.describe_topics(config)
+        yield from _copies(described, _brokers(config))
+        lacking = _missing_on(config, described)
         for right in lacking:
             yield missing(right, essential=True)
         yield _watch_group(config)
@@ -87,13 +90,32 @@ def _watch_group(config: Config) -> CheckResult:
     return there(right)
 
 
-def _missing_on(config: Config) -> list[Right]:
-    """Missing rights on bus topics, as Kafka reports them; a test write would leave records."""
+def _brokers(config: Config) -> int:
+    """The number of brokers of the bus."""
     try:
         with KafkaAdminClient(**bus.settings(config)) as admin:
-            described = {t["name"]: t for t in admin.describe_topics(list(bus.topics(config)))}
+            return len(admin.describe_cluster()["brokers"])
     except (KafkaError, OSError, ValueError) as error:
         raise failed(config, error) from None
+
+
+def _copies(described: Mapping[str, Any], brokers: int) -> Iterator[CheckResult]:
+    """Bus topics with partitions that go with one broker, where there are others."""
+    single = {
+        name: sum(len(p["replica_nodes"]) == 1 for p in topic["partitions"])
+        for name, topic in described.items()
+    }
+    if brokers > 1 and any(single.values()):
+        yield CheckResult(
+            f"{counted(sum(single.values()), 'bus partition has', 'bus partitions have')} one "
+            f"replica, of topics {', '.join(name for name, count in single.items() if count)}",
+            "the twin stands still while the broker of one of them is away: reassign them to 3 "
+            "brokers, or delete the topics and set bus.replication_factor = 3",
+        )
+
+
+def _missing_on(config: Config, described: Mapping[str, Any]) -> list[Right]:
+    """Missing rights on bus topics, as Kafka reports them; a test write would leave records."""
     return [
         r
         for r in rights(config)

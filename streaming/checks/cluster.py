@@ -21,6 +21,7 @@ from streaming.collector.scraping.scrape import scrape_all
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.jmx import urls
 from streaming.collector.wire.brokers import CLIENT_ID, BrokerConnections, CollectorError
+from streaming.history.archive.cost import bytes_a_day
 from streaming.runtime.config import Config, ConfigError
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
@@ -58,6 +59,7 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
         return
     yield _connected(config, observation)
     yield from _shards(config, observation)
+    yield from archive_cost(config, len(observation.placement.broker))
     if not len(observation.placement):
         yield CheckResult("topics to watch", "anything to report")
     yield from of_rights(config, len(observation.placement) > 0, problems)
@@ -84,6 +86,18 @@ def _shards(config: Config, observation: CycleResult) -> Iterator[CheckResult]:
     why = why_unfit(shards, len(observation.placement.broker)) if shards else ""
     if why:
         yield CheckResult(f"a fitting bus.shards: {shards} are {why}", _ANEW)
+
+
+def archive_cost(config: Config, replicas: int) -> Iterator[CheckResult]:
+    """The size of a day of the archive, if an archive is configured."""
+    archive = config.archive
+    if archive.path:
+        day = bytes_a_day(replicas, archive.measurements_ms) / 1e6
+        days = archive.retention_ms / 86_400_000
+        yield CheckResult(
+            f"archive.path = {archive.path}: about {day:.0f} MB a day for {replicas} replicas, and "
+            f"{day * days / 1e3:.1f} GB in the {days:.0f} days of archive.retention_ms"
+        )
 
 
 def _selectors(observation: CycleResult) -> Iterator[CheckResult]:

@@ -35,7 +35,7 @@ WITHOUT: Final = {
     "writing snapshots": "all updates: the query cannot write snapshots",
     "reading snapshots": "everything that the exporter serves, and `whatif`",
     "writing events": "all updates: the query cannot write events",
-    "reading events": "everything that the exporter serves: it needs snapshots and events",
+    "reading events": "the archive, and everything that the exporter serves: it needs both",
     "request logs": "`tap --enable`: switch the brokers' request logs on by other means",
     "plans": "`plan --apply` and `plan restore`, which alone need it; plans are printed, and "
     "Kafka's own tools apply their files",
@@ -112,13 +112,13 @@ def _of_bus(config: Config) -> Iterator[Right]:
     def right(operation: str, topic: str, wants: str, *programs: str) -> Right:
         return Right(operation, "topic", topic, (wants,), programs, at="bus")
 
-    yield right("CREATE", f"{config.bus.prefix}.*", "bus topics", *tellers, "exporter")
+    yield right("CREATE", f"{config.bus.prefix}.*", "bus topics", *tellers, "exporter", "archive")
     yield right("WRITE", name.observations, "writing observations", *tellers)
-    yield right("READ", name.observations, "reading observations", *tellers)
+    yield right("READ", name.observations, "reading observations", *tellers, "archive")
     yield right("WRITE", name.snapshots, "writing snapshots", "query")
-    yield right("READ", name.snapshots, "reading snapshots", *tellers, "exporter")
+    yield right("READ", name.snapshots, "reading snapshots", *tellers, "exporter", "archive")
     yield right("WRITE", name.events, "writing events", "query")
-    yield right("READ", name.events, "reading events", "exporter")
+    yield right("READ", name.events, "reading events", "exporter", "archive")
     yield Right("READ", "group", bus.watch_group(config), ("one watch",), ("plan",), at="bus",
                 option="plan order --watch")  # fmt: skip
 

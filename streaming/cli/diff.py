@@ -9,8 +9,8 @@ import click
 from streaming.cli.exporter_client import Url, ask
 from streaming.cli.options import ParameterType
 from streaming.cli.whatif import print_answer
-from streaming.history.difference import Differences
-from streaming.history.difference_text import text
+from streaming.history.differences.difference import Differences
+from streaming.history.differences.text import text
 from streaming.history.moments import Moment, moment
 from streaming.questions.parameters import MAX_ROWS
 
@@ -34,8 +34,8 @@ _MOMENT = ParameterType(moment("a moment"))
 def diff(begin: Moment, end: Moment | None, offset: int, url: str, as_json: bool) -> None:
     """Say what differs between two moments.
 
-    Leaders, ISRs, assignments, risks and settings that differ, and partitions and brokers that came
-    or went. Counts come first.
+    Leaders, ISRs, assignments, risks, settings, sizes and groups that differ, and partitions and
+    brokers that came or went. Counts come first.
     """
     given: dict[str, str | int] = {"from": begin.text, "limit": MAX_ROWS, "offset": offset}
     if end is not None:

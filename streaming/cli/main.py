@@ -27,6 +27,7 @@ _IMPORTED: Final = {
     "grafana": "streaming.grafana.commands",
     "mcp": "streaming.cli.mcp",
     "plan": "streaming.cli.plan",
+    "report": "streaming.cli.report",
     "tap": "streaming.tap.commands",
     "whatif": "streaming.cli.whatif",
 }
@@ -121,6 +122,18 @@ def repartition(ctx: click.Context, partitions: int) -> None:
 
 @main.command()
 @click.pass_context
+def archive(ctx: click.Context) -> None:
+    """Write the past of the cluster as tables.
+
+    It reads snapshots and events from the bus, and writes to archive.path.
+    """
+    from streaming.archive.program import run
+
+    run(_config(ctx))
+
+
+@main.command()
+@click.pass_context
 def exporter(ctx: click.Context) -> None:
     """Serve /metrics, the API and the web page.
 
@@ -136,14 +149,15 @@ def exporter(ctx: click.Context) -> None:
 def run(ctx: click.Context) -> None:
     """Run collector, query and exporter together.
 
-    A program that ends is restarted after a pause.
+    The archive runs as well if archive.path is set. A program that ends is restarted after a pause.
     """
     from streaming.runtime.supervise import children, supervise
 
-    _config(ctx)  # fails once here, instead of repeatedly in three programs
+    config = _config(ctx)  # fails once here, instead of repeatedly in three programs
     stop = threading.Event()
+    arguments = [] if ctx.obj is None else ["--config", str(ctx.obj)]
     with on_stop_signal(stop):
-        supervise(children([] if ctx.obj is None else ["--config", str(ctx.obj)]), stop)
+        supervise(children(arguments, archive=bool(config.archive.path)), stop)
 
 
 @main.command()

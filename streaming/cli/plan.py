@@ -31,8 +31,11 @@ from streaming.plans.answer import PlanData
 from streaming.plans.apply import Applier, ChangeOutcome, ChangeResult, RateLimit
 from streaming.plans.demote import plan_demote
 from streaming.plans.journal import Journal
+from streaming.plans.judge import judge
 from streaming.plans.order import plan_order
+from streaming.plans.place import DEFAULT_STEPS, MAX_STEPS, plan_place
 from streaming.plans.plan import Plan, PlanError
+from streaming.plans.proposed import read_proposal
 from streaming.plans.watch import WatchOptions, watch
 from streaming.questions.answer import Answer, some
 from streaming.questions.parameters import MAX_ROWS
@@ -53,7 +56,7 @@ def plan() -> None:
     """
 
 
-def _options(command: Callable[..., None]) -> Callable[..., None]:
+def _reading_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options that every plan has."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Plain data, all rows."),
@@ -62,13 +65,17 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Path(path_type=Path, file_okay=False),
             help="Folder for files that Kafka's tools take, and that restore what was.",
         ),
-        _limit_option,
-        click.option("--apply", "applies", is_flag=True, help="Change the cluster."),
         at_option,
         url_option,
     ):
         command = option(command)
     return command
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of plans that may be applied."""
+    applies = click.option("--apply", "applies", is_flag=True, help="Change the cluster.")
+    return applies(_limit_option(_reading_options(command)))
 
 
 _limit_option = click.option(
@@ -154,6 +161,52 @@ def demote(
 
 
 @plan.command()
+@click.option(
+    "--most",
+    type=click.IntRange(min=1, max=MAX_STEPS),
+    default=DEFAULT_STEPS,
+    show_default=True,
+    help="Steps: two replicas that change places, or one that moves.",
+)
+@_reading_options
+@click.pass_obj
+def place(
+    path: Any, most: int, out: Path | None, url: str | None, at: Moment | None, as_json: bool
+) -> None:
+    """Move replicas against the loss of a rack.
+
+    And of two brokers. Two replicas change places, so each broker holds as many as before. First
+    come partitions with more replicas in one rack than the racks require, then those of a pair of
+    brokers that share far more partitions than others. Data move, so nothing is applied: --out
+    writes files for Kafka's own tools.
+    """
+    if url is not None or at is not None:
+        _show_of_exporter(url, at, "place", {"most": most}, out is not None, as_json)
+        return
+    planned = plan_place(snapshots.newest(load(path)), time.time_ns() // 1_000_000, most=most)
+    _show(planned, as_json)
+    if out is not None and planned.changes:
+        _write(planned, out, as_json)
+
+
+@plan.command("judge")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Plain data.")
+@click.pass_obj
+def judge_proposal(path: Any, file: Path, as_json: bool) -> None:
+    """Say if a reassignment makes losses worse.
+
+    FILE is for kafka-reassign-partitions.sh, or an answer of Cruise Control (json=true). Exits with
+    1 if it is worse for some loss.
+    """
+    proposed = read_proposal(file)
+    answer = judge(snapshots.newest(load(path)), time.time_ns() // 1_000_000, proposed)
+    print_answer(answer, as_json, sys.stdout)
+    if answer.data["worse"]:
+        click.get_current_context().exit(1)
+
+
+@plan.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_limit_option
 @click.pass_obj
@@ -186,8 +239,7 @@ def _plan(
         return
     if out is not None or applies:
         folder = out or FOLDER / f"{first.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-        for command in files.write(first, folder):
-            click.echo(f"  {command}", err=as_json)
+        _write(first, folder, as_json)
     if not applies:
         click.echo("nothing was changed: --apply does it", err=as_json)
         return
@@ -202,6 +254,12 @@ def _plan(
         except UserError as error:
             raise PlanError(f"{error}; what was done is in {written.path}") from None
     _report(results, written.path, to_err=as_json)
+
+
+def _write(planned: Plan, folder: Path, as_json: bool) -> None:
+    """Write the files of a plan, and print the commands that use them."""
+    for command in files.write(planned, folder):
+        click.echo(f"  {command}", err=as_json)
 
 
 def _show_of_exporter(

@@ -21,7 +21,16 @@ from streaming.exporter.endpoint import Endpoint, routes
 from streaming.exporter.headers import SecurityHeaders
 from streaming.exporter.moments import Moments
 from streaming.exporter.routes import cluster as cluster_routes
-from streaming.exporter.routes import description, events, history, matrix, plans, questions, site
+from streaming.exporter.routes import (
+    description,
+    events,
+    history,
+    matrix,
+    plans,
+    questions,
+    report,
+    site,
+)
 from streaming.exporter.routes import groups as group_routes
 from streaming.exporter.source import ViewSource
 from streaming.runtime.config import ExporterConfig
@@ -48,7 +57,7 @@ def application(source: ViewSource, config: ExporterConfig = ExporterConfig()) -
 
 def endpoints(source: ViewSource) -> list[Endpoint]:
     """All endpoints."""
-    groups = (site, cluster_routes, group_routes, matrix, questions, plans, history, events)
+    groups = (site, cluster_routes, group_routes, matrix, questions, plans, history, report, events)
     declared = [endpoint for group in groups for endpoint in group.endpoints(source)]
     return [*declared, *description.endpoints(source, declared)]
 

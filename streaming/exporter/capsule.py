@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
@@ -58,6 +59,22 @@ class CapsulePast:
     def changes(self) -> ChangeTimes:
         """When the changes were. They are read when somebody asks first."""
         return ChangeTimes.of(self._opened.events, self._opened.catalog)
+
+    @cached_property
+    def _dated(self) -> tuple[list[int], list[bytes]]:
+        """The times of the events, in order, and the events."""
+        dated = [(event.at_ms, data) for data in self._opened.events if (event := _event(data))]
+        dated.sort(key=lambda each: each[0])
+        return [at_ms for at_ms, _ in dated], [data for _, data in dated]
+
+    def cycles(self, from_ms: int, to_ms: int) -> Sequence[int]:
+        """The times of the cycles between two moments, both included."""
+        return self._opened.replay.cycles(from_ms, to_ms)
+
+    def events(self, from_ms: int, to_ms: int) -> Sequence[bytes]:
+        """The events between two moments, both included. They are read when somebody asks first."""
+        times, events = self._dated
+        return events[bisect_left(times, from_ms) : bisect_right(times, to_ms)]
 
     def view(self, at_ms: int) -> PastView:
         """The cluster at a moment of the span."""

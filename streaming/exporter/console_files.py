@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,8 +20,11 @@ from streaming.exporter.console_bundle import bundled
 
 FOLDER: Final = Path(__file__).parent / "console"
 FIRST_MODULE: Final = "main.js"
-STYLES: Final = ("theme", "layout", "matrix", "log", "plans", "past")
+STYLES: Final = ("theme", "layout", "matrix", "log", "plans", "past", "start")
 """Files of ``style/``, in the order in which they apply."""
+
+_MOST_OF_MOMENT: Final = 40
+"""Characters of a moment in a URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,16 @@ def console_files() -> dict[str, File]:
         "console.css": _file("".join(map(_text, styles())), "text/css"),
         "icon.svg": _file(_text("icon.svg"), "image/svg+xml"),
     }
+
+
+def index_of(at: str) -> File:
+    """The page at a past moment: what it asks for first is about that moment.
+
+    The moment is written as the script writes it, so that the browser uses what it has asked for.
+    """
+    moment = quote(at[:_MOST_OF_MOMENT], safe="*-._")
+    text = re.sub(r'(rel="preload" href="[^"]*)"', rf'\1?at={moment}"', _text("index.html"))
+    return _file(text, "text/html")
 
 
 def modules() -> dict[str, str]:

@@ -70,6 +70,7 @@ class Endpoint:
     runs: Runs = Runs.IN_THREAD
     tool: str = ""
     help: str = ""  # more about a tool than the summary says
+    not_for_tool: tuple[str, ...] = ()  # parameters that a tool does not have: its answer is JSON
     text: Callable[[Any], Sequence[str]] | None = None
     of_state: bool = True
 

@@ -1,7 +1,8 @@
 """Security headers of every answer: browsers allow the page only what it needs.
 
 The page loads its own script and style and uses its own API; other sites must not frame it. Answers
-of the API are data, so a browser must not interpret them as anything else.
+of the API are data, so a browser must not interpret them as anything else. An answer that is a page
+of its own, as a report is, has its own policy, which allows less.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class SecurityHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+                headers = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

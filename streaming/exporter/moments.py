@@ -30,8 +30,8 @@ def moment_of(source: ViewSource, past: Past, name: str, at: Moment | None) -> i
     Raises:
         RefusedError: there is no such moment.
     """
-    span = past.span
     with refusing(name):
+        span = past.span
         at_ms = span.end_ms if at is None else at.at_ms(source.now_ms())
         return checked_in(at_ms, span.begin_ms, span.end_ms, wall_clock_ms())
 

@@ -12,11 +12,13 @@ from typing import Any, Final, get_args, get_type_hints
 import msgspec
 
 from streaming.exporter.views import api as api_views
-from streaming.exporter.views import group_page, why
+from streaming.exporter.views import group_page, runbook, why
 from streaming.exporter.views import groups as groups_views
 from streaming.exporter.views import matrix as matrix_views
 from streaming.exporter.views import segments as segment_views
-from streaming.history import changes, difference
+from streaming.history import changes, event_pages
+from streaming.history.differences import difference
+from streaming.history.report import model as report_model
 from streaming.plans import answer as plan_answer
 from streaming.questions import QUESTIONS, restart, roll
 from streaming.questions.parameters import Schema
@@ -32,11 +34,15 @@ TYPED: Final = (
     api_views.ClusterFacts,
     changes.Changes,
     difference.Differences,
+    event_pages.EventPage,
     group_page.GroupLeader,
     matrix_views.Matrix,
     plan_answer.PlanData,
+    report_model.Report,
     restart.RestartVerdict,
     roll.RollPlan,
+    runbook.PartitionRunbook,
+    runbook.ClusterRunbook,
     segment_views.EpochList,
     segment_views.SegmentList,
     why.Explained,

@@ -20,6 +20,7 @@ from streaming.bus.freshness import BusState
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.exporter.agents.door import why_closed
 from streaming.exporter.api import application
+from streaming.exporter.archived import looking, past_of
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition, Renderer
 from streaming.exporter.source import ViewSource, wall_clock_ms
@@ -188,17 +189,19 @@ class SnapshotReader:
             return
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
         view, now_ms = self._store.view, wall_clock_ms()
-        arrive = None
+        arrive: bool | None = None
+        leaderless = ""
         if view.is_late(now_ms):
             observations = bus.topics(self._config).observations
             try:
                 since_ms = now_ms - view.rhythm.stale_after_ms
                 arrive = reader.has_records_since(observations, since_ms)
+                leaderless = reader.leaderless
             except bus.BusError:
                 self._note_bus(silent_since_ms=self._answered_at_ms)
                 return
             self._answered_at_ms = wall_clock_ms()
-        self._note_bus(observations_arrive=arrive)
+        self._note_bus(observations_arrive=arrive, leaderless=leaderless)
 
     def _note_bus(self, **seen: Any) -> None:
         """Publish what was seen of the bus."""
@@ -219,10 +222,10 @@ def run(config: Config) -> None:
     if config.exporter.mcp is True and (closed := why_closed(config.exporter)):
         log.warning(closed)
     listening = listen(config.exporter.host, config.exporter.port)
-    events = EventLog()
+    events, past = EventLog(), past_of(config)
     source = ViewSource(
         catalog_of(config), config.cluster.name, lambda: reader.exposition(), events=events,
-        own_topics=bus.own_topics(config), newest=lambda: reader.view,
+        own_topics=bus.own_topics(config), newest=lambda: reader.view, past=past,
     )  # fmt: skip
     server = Server(application(source, config.exporter), events)
     reader = SnapshotReader(config, server.end, annotator, events)
@@ -230,7 +233,8 @@ def run(config: Config) -> None:
     host, port = listening.getsockname()[:2]
     log.info("serving", url=f"http://{host}:{port}/")
     try:
-        server.run(sockets=[listening])
+        with looking(past):
+            server.run(sockets=[listening])
     finally:
         reader.stop()
         listening.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from streaming.bus.view import ClusterView
@@ -11,6 +12,7 @@ from streaming.exporter.agents.counts import CallCounts
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.events.stream import StreamCounts
 from streaming.exporter.metrics.exposition import Exposition
+from streaming.history.moments import MomentError
 from streaming.history.past import Past, Span
 from twin.engine.catalog import Catalog
 
@@ -44,8 +46,10 @@ class ViewSource:
 
     @property
     def span(self) -> Span | None:
-        """The past moments that can be asked about; None if there is no past."""
-        return self.within if self.past is None else self.past.span
+        """The past moments that can be asked about; None if there is no past, or none yet."""
+        with suppress(MomentError):
+            return self.within if self.past is None else self.past.span
+        return None
 
     @property
     def view(self) -> ClusterView:

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from streaming.questions.parameters import InputParameter, matching
-from streaming.questions.quantities import UNITS_MS
 from streaming.runtime.errors import UserError
+from streaming.runtime.quantities import UNITS_MS
 
 _YEAR: Final = r"(?:19|2[0-9])[0-9]{2}"
 _LEAP_YEAR: Final = r"(?:(?:19|2[0-9])(?:0[48]|[2468][048]|[13579][26])|2[048]00)"

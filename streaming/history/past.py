@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,6 +46,20 @@ class Past(Protocol):
     @property
     def changes(self) -> ChangeTimes:
         """When the changes of the span were; it may have changes before and after it as well."""
+        ...
+
+    def cycles(self, from_ms: int, to_ms: int) -> Sequence[int]:
+        """The times of the cycles between two moments, both included, in order."""
+        ...
+
+    def events(self, from_ms: int, to_ms: int) -> Sequence[bytes]:
+        """Messages of the events topic between two moments, both included, in order of their times.
+
+        A message may be there twice, with the same id.
+
+        Raises:
+            UserError: what is kept of them cannot be read.
+        """
         ...
 
     def view(self, at_ms: int) -> PastView:

@@ -7,9 +7,9 @@ as the query's. A few states are kept, so that moments near each other cost few 
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from streaming.bus.view import view_of
@@ -61,6 +61,10 @@ class Replay:
     def span(self) -> Span:
         """From the first cycle to the last."""
         return Span(self._times[0], self._times[-1])
+
+    def cycles(self, from_ms: int, to_ms: int) -> Sequence[int]:
+        """The times of the cycles between two moments, both included, in order."""
+        return self._times[bisect_left(self._times, from_ms) : bisect_right(self._times, to_ms)]
 
     def view(self, at_ms: int) -> PastView:
         """The cluster at a moment of the span.

@@ -24,7 +24,7 @@ from streaming.runtime.deadline import Deadline
 
 __all__ = ["ClusterError", "LocalCluster", "NodeStatus", "free_base_port"]
 
-_START_DEADLINE_S: Final = 120.0  # 12 s on two idle cores
+_START_DEADLINE_S: Final = 300.0  # 12 s on two idle cores, over 120 s on busy ones
 _STOP_DEADLINE_S: Final = 30.0  # a controlled shutdown takes 3 s
 _LEADERLESS_DEADLINE_S: Final = 3.0
 _KILL_DEADLINE_S: Final = 10.0

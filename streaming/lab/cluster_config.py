@@ -218,6 +218,8 @@ _SMALL: Final = {
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "5",
     "group.initial.rebalance.delay.ms": "0",
+    # On busy cores a controller takes longer than Kafka's default of a minute to be ready.
+    "initial.broker.registration.timeout.ms": "300000",
 }
 
 # Tasks that Kafka runs every one or five minutes run at once, so that tests can wait for them.

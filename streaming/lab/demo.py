@@ -7,6 +7,7 @@ and logs stay in the home until the next demo there.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import sys
@@ -30,7 +31,7 @@ from streaming.lab.scenarios import LAG_MS, ScriptFailed, Stage
 from streaming.lab.screen import draw
 from streaming.lab.scripts import SCRIPTS
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
-from streaming.runtime import jars
+from streaming.runtime import class_archive, jars
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka import clients
@@ -77,6 +78,14 @@ port = {ports.metrics}
 tap_port = {ports.tap}
 collector_port = {ports.collector}
 query_port = {ports.query}
+{archive}
+"""
+
+_ARCHIVE = """
+[archive] # the past, so that the exporter answers at=
+path = "{path}"
+trigger_ms = 10000
+measurements_ms = 10000
 """
 
 
@@ -117,7 +126,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
     """
     began = time.monotonic()
     clients.quiet()  # brokers are lost here on purpose
-    os.environ.update(jars.QUICK_SPARK | os.environ)
+    os.environ.update(class_archive.quick_spark() | os.environ)
     stop = threading.Event()
     home = home.resolve()
     say = _Progress(began)
@@ -137,10 +146,12 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         cluster.start()
         traffic = Traffic(cluster.bootstrap)
         stack.callback(traffic.stop)
-        config = _write_config(home, cluster.layout, ports)
+        # Scripts are about brokers; a second Spark would slow them down.
+        archive = home / "twin" / "archive" if not scripts and _reads_archives() else None
+        config = _write_config(home, cluster.layout, ports, archive)
         say("starting collector, tap of the brokers' logs, Spark query and exporter")
         logs = home / "twin" / "logs"
-        programs = children(["--config", str(config)], logs)
+        programs = children(["--config", str(config)], logs, archive=archive is not None)
         programs += [_tap(cluster.layout, config, logs), *_alerting(home, ports, say)]
         stack.enter_context(supervised(programs))
         say("making topics, traffic, and a replica that holds little of its log")
@@ -214,7 +225,14 @@ class _Progress:
         print(f"[{time.monotonic() - self._began:5.1f} s] {stage}", flush=True)
 
 
-def _write_config(home: Path, cluster: ClusterLayout, ports: Ports) -> Path:
+def _reads_archives() -> bool:
+    """Whether what reads and writes an archive is installed."""
+    return importlib.util.find_spec("deltalake") is not None
+
+
+def _write_config(
+    home: Path, cluster: ClusterLayout, ports: Ports, archive: Path | None = None
+) -> Path:
     path = home / "twin" / "kafka-twin.toml"
     (home / "twin" / "logs").mkdir(parents=True, exist_ok=True)
     path.write_text(
@@ -224,6 +242,7 @@ def _write_config(home: Path, cluster: ClusterLayout, ports: Ports) -> Path:
             ports=ports,
             checkpoint=home / "twin" / "checkpoint",
             enough_bytes=ENOUGH_BYTES,
+            archive="" if archive is None else _ARCHIVE.format(path=archive),
         )
     )
     return path

@@ -18,7 +18,7 @@ from streaming.lab.cluster_config import (
     logging_options,
     write_files,
 )
-from streaming.runtime import jars
+from streaming.runtime import class_archive, jars
 
 MAIN: Final = "kafka.Kafka"
 """The class whose process is a node."""
@@ -106,5 +106,7 @@ def _java(
     classpath = ":".join(str(jar) for jar in kafka_jars(layout))
     command = [jars.java(), f"-Xmx{layout.heap}", *jars.QUICK_START, "-Xshare:auto"]
     command += ["-XX:-UsePerfData"]
+    if not layout.release:
+        command += class_archive.using(class_archive.of_kafka())
     command += [*logging_options(layout, node), *options, "-cp", classpath]
     return command + main

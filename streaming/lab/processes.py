@@ -136,16 +136,21 @@ SERVER_PORTS = range(20_000, 24_000)
 CLUSTER_PORTS = range(24_000, 32_000)
 
 
-def free_base_port(span: int = 40) -> int:
+def free_base_port(span: int = 40, ports: range | None = None) -> int:
     """A port that is free, and the ``span - 1`` after it, at this moment.
 
     Concurrent runs look in different places, in steps of ``span``. Servers and clusters have
     separate ranges, so a server never takes the port of a broker that is down and comes back.
 
+    Args:
+        span: how many ports.
+        ports: where to look instead, for a run beside which others start at the same moment.
+
     Raises:
         ClusterError: there is none.
     """
-    ports = SERVER_PORTS if span < SMALL_SPAN else CLUSTER_PORTS
+    if ports is None:
+        ports = SERVER_PORTS if span < SMALL_SPAN else CLUSTER_PORTS
     bases = list(range(ports.start, ports.stop - span + 1, span))
     random.Random(f"{os.getpid()} {time.monotonic_ns()}").shuffle(bases)
     for base in bases:

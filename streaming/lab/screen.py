@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from streaming.questions.answer import safety_words
 from streaming.runtime.terminal import table
+from twin.kafka.election import OUTCOME_WORDS
 
-_OUTCOMES = ("clean", "elr", "last_known", "unclean", "none")
-_BROKERS = ("broker", "rack", "state", "leads", "in sync", "ELR", "last known", "unclean",
-            "nobody", "cold", "not judged", "under min ISR then")  # fmt: skip
+_BROKERS = ("broker", "rack", "state", "leads", *OUTCOME_WORDS.values(), "cold", "not judged",
+            "under min ISR then")  # fmt: skip
 _NOT_JUDGED = ("not_judged", "assumed")
 _SET_A_THRESHOLD = (
     "  No threshold is set, so no replica is called warm or cold. Set one in twin.toml:",
@@ -145,7 +146,7 @@ def _broker(broker: Mapping[str, Any]) -> Sequence[object]:
 def _counts(losses: Mapping[str, Mapping[str, int]]) -> list[int]:
     """Partitions by outcome, then those with a cold next leader, and with an unjudged one."""
     return [
-        *(sum(losses[outcome].values()) for outcome in _OUTCOMES),
+        *(sum(losses[outcome].values()) for outcome in OUTCOME_WORDS),
         sum(by_coverage.get("cold", 0) for by_coverage in losses.values()),
         sum(by.get(name, 0) for by in losses.values() for name in _NOT_JUDGED),
     ]
@@ -166,7 +167,5 @@ def _partition(partition: Mapping[str, Any]) -> Sequence[object]:
 
 
 def _next(answer: Mapping[str, Any]) -> str:
-    word = str(answer["outcome"]).replace("_", " ")
-    if answer["leader"] < 0:
-        return word
-    return f"{answer['leader']} ({word}, {str(answer['coverage']).replace('_', ' ')})"
+    words = safety_words(answer)
+    return words if answer["leader"] < 0 else f"{answer['leader']} ({words})"

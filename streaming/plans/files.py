@@ -36,14 +36,23 @@ def write(plan: Plan, folder: Path) -> list[str]:
             _write(folder / ELECTION, election(elected))
     except OSError as error:
         raise PlanError(f"{folder}: {error.strerror}") from None
-    with_file = f"--reassignment-json-file {folder / REASSIGNMENT} --execute"
-    lines = [f"kafka-reassign-partitions.sh --bootstrap-server ... {with_file}"]
+    lines = [_reassign(folder / REASSIGNMENT, plan.moves_data)]
     if elected:
         lines.append(
             "kafka-leader-election.sh --bootstrap-server ... --election-type preferred "
             f"--path-to-json-file {folder / ELECTION}"
         )
+    if plan.moves_data:  # kafka-twin moves no data, so Kafka's tool moves them back as well
+        return [*lines, _reassign(folder / RESTORE, True)]
     return [*lines, f"kafka-twin plan restore {folder / RESTORE}"]
+
+
+def _reassign(file: Path, moves_data: bool) -> str:
+    throttle = " --throttle BYTES_PER_S" if moves_data else ""
+    return (
+        "kafka-reassign-partitions.sh --bootstrap-server ... --reassignment-json-file "
+        f"{file} --execute{throttle}"
+    )
 
 
 def reassignment(changes: Iterable[PartitionChange]) -> dict[str, Any]:

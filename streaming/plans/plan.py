@@ -30,7 +30,7 @@ class NotAllowed(PlanError):  # noqa: N818 - said to a person
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """One partition of a plan. Both orders have the same replicas."""
+    """One partition of a plan. Both orders have the same replicas, but for ``plan place``."""
 
     topic: str
     topic_id: str
@@ -62,6 +62,11 @@ class Plan:
     header: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
     undone: dict[str, list[str]] = field(default_factory=dict)  # partitions by reason
+
+    @property
+    def moves_data(self) -> bool:
+        """Some replica goes to another broker."""
+        return any(set(each.replicas) != set(each.planned) for each in self.changes)
 
 
 def fresh_states(view: ClusterView, now_ms: int) -> list[ShardState]:

@@ -289,7 +289,7 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
                 try:
                     _watch(query, beside, stop, stall, metrics, cluster, config.health.folder)
                 finally:
-                    _stop(query)
+                    end_batch_and_stop(query)
                     for ended in metrics.update(query):
                         cluster.take(ended)
 
@@ -325,7 +325,7 @@ class _RemoteSegmentsQuery:
             self._look(remote_log_access.read_denied_reason(self._config))
             self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
         if self._query is not None and not self._query.isActive:
-            log.warning("unavailable", what="remote segments", why=_cause(self._query))
+            log.warning("unavailable", what="remote segments", why=cause(self._query))
             self._query, self._again_at = None, now + AGAIN_AFTER_SECONDS
         if self._query is None and not self._forbidden and now >= self._again_at:
             self._query = start_remote_segments(self._spark, self._config)
@@ -360,7 +360,7 @@ def _watch(
     waited, batch = 0.0, None
     while not stop.wait(0.5):
         if not query.isActive:
-            raise QueryError(_cause(query))
+            raise QueryError(cause(query))
         # Progress: no batch runs, or another one has ended. A hanging batch is not progress.
         newest = progress_data(query.lastProgress)
         before, batch = batch, newest and newest["batchId"]
@@ -380,7 +380,7 @@ def _watch(
             log.info("progress", **log_fields(newest))
 
 
-def _stop(query: StreamingQuery) -> None:
+def end_batch_and_stop(query: StreamingQuery) -> None:
     """Let the running batch end: stopping inside it would make the next start repeat it.
 
     If batches take longer than the trigger's interval, the next one begins at once; when it is
@@ -409,7 +409,8 @@ def _until(condition: Callable[[], bool], seconds: float) -> None:
         tick.wait(0.01)
 
 
-def _cause(query: StreamingQuery) -> str:
+def cause(query: StreamingQuery) -> str:
+    """Why a query ended by itself, in one line."""
     failure = query.exception()
     text = str(failure) if failure else "it ended without a reason"
     text = text.partition(_WHAT_RAN)[0]

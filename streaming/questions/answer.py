@@ -9,6 +9,8 @@ from typing import Any
 from streaming.runtime.errors import UserError
 from twin.declarations.table import NO_BROKER
 from twin.engine.state import ShardState
+from twin.kafka.election import OUTCOME_WORDS
+from twin.rules.tiering.coverage import COVERAGE_WORDS
 from twin.tables.state import Brokers
 
 
@@ -56,6 +58,13 @@ def check_broker(broker: int, existing: Sequence[int], hint: str = "") -> None:
 def listed(brokers: Iterable[int]) -> str:
     """Ids for a sentence."""
     return ", ".join(map(str, brokers)) or "none"
+
+
+def safety_words(following: Mapping[str, Any]) -> str:
+    """How safe the next leader is, and whether it is warm or cold: "in sync, cold"."""
+    outcome, coverage = following["outcome"], following["coverage"]
+    words = OUTCOME_WORDS.get(outcome, "unknown")
+    return f"{words}, {COVERAGE_WORDS[coverage]}" if coverage else words
 
 
 def broker_or_nobody(broker: int) -> str:

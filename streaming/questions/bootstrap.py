@@ -12,8 +12,8 @@ from msgspec import Meta
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer, ConflictError, brokers_of, check_broker
 from streaming.questions.parameters import number, size_bytes, yes_or_no
-from streaming.questions.quantities import size_text, span_text
 from streaming.questions.question import question
+from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.questions import whatif
 from twin.questions.whatif import BootstrapCost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NotRequired, TypedDict
 
-from streaming.questions.quantities import size_text
+from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 from twin.questions.whatif_groups import GroupHarm
 

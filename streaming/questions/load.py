@@ -14,16 +14,16 @@ from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer, brokers_of, listed
 from streaming.questions.loss import brokers_lost
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, text
-from streaming.questions.quantities import size_text
 from streaming.questions.question import question
+from streaming.runtime.quantities import size_text
 from twin.arrays import plain
 from twin.declarations.table import KAFKA, Array, Bool, Float64, Int32
-from twin.questions.load import load_at_once, load_in_turn
+from twin.questions.load import load_at_once, load_in_turn, peaks_of
 from twin.rules.load.amounts import IN, LEADERS, OUT, QUANTITIES, Amounts
+from twin.rules.load.capacity import capacities
 from twin.rules.load.forecast import (
     Forecast,
     at_once,
-    capacities,
     exceeds,
     in_turn,
     measured,
@@ -208,7 +208,9 @@ def load(
         total = reduce(add, (load_in_turn(state, ids) for state in states))
         lost, forecast_of = [[int(each)] for each in ids], in_turn
     by_rule = {rule: forecast_of(total.now, s, own) for rule, s in total.shifts.items()}
-    return _answer(view, ids, lost, by_rule, capacities(newest[Brokers], ids), limit)
+    peaks, now_ms = peaks_of(view.cluster), newest.observed_at_ms
+    capacity = capacities(newest[Brokers], ids, peaks, now_ms)
+    return _answer(view, ids, lost, by_rule, capacity, limit)
 
 
 def _answer(

@@ -17,6 +17,7 @@ from streaming.questions.answer import (
     brokers_of,
     check_broker,
     listed,
+    safety_words,
 )
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.parameters import MAX_ROWS, limit, number, text
@@ -184,10 +185,7 @@ def _next_leader(rule: str, row: dict[str, Any]) -> str:
 
 
 def _safety(rule: str, row: dict[str, Any]) -> str:
-    """How safe the next leader is, and whether it is warm or cold."""
-    following = row["next_leaders"][rule]
-    coverage = following["coverage"]
-    return str(following["outcome"]) + (f", {coverage}".replace("_", " ") if coverage else "")
+    return safety_words(row["next_leaders"][rule])
 
 
 _NO_QUORUM: Final = (

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import add
 from typing import Annotated, Any, Final, TypedDict
 
 import numpy as np
@@ -15,7 +13,8 @@ from streaming.questions.answer import Answer, brokers_of, listed
 from streaming.questions.parameters import MAX_ROWS, limit
 from streaming.questions.question import question
 from twin.declarations.table import KAFKA, UNKNOWN, Int64
-from twin.questions.contingencies import BY_RULE, contingencies, counted_things
+from twin.questions.contingencies import contingencies
+from twin.questions.effects import BY_RULE, counted_things
 from twin.rules.brokers.racks import rack_names, racks_of
 from twin.tables.state import Brokers
 
@@ -118,16 +117,16 @@ def pairs(
     newest = view.newest
     racks = [] if newest is None else rack_names(newest[Brokers])
     rack = np.full(len(ids), UNKNOWN) if newest is None else racks_of(newest[Brokers], ids)
-    losses = reduce(add, [contingencies(state, ids, rack) for state in states])
+    losses = contingencies(states, ids, rack)
     names = counted_things(states[0].catalog.election_rules)
     offline = names.index((KAFKA, "offline"))
     of_broker, of_rack = losses.broker[offline], losses.rack[offline]
 
     a, b = np.triu_indices(len(ids), 1)
-    pair = losses.pair[:, a, b]
+    pair = losses.pairs(a, b)
     by_both = pair[offline] - of_broker[a] - of_broker[b]
     k, c = np.nonzero(rack[None, :] != np.arange(len(racks))[:, None])
-    more = losses.rack_and_one[:, k, c]
+    more = losses.racks_and_one(k, c)
     by_all = more[offline] - of_rack[k] - of_broker[c]
     inside = [ids[rack == number].tolist() for number in range(len(racks))]
     return {

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.questions.quantities import UNITS_BYTES, UNITS_MS, exact_text, parse, pattern
+from streaming.runtime.quantities import UNITS_BYTES, UNITS_MS, exact_text, parse, pattern
 from twin.declarations.table import Array
 
 Schema = Mapping[str, Any]

@@ -11,13 +11,14 @@ import msgspec
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import NotThereError, listed, some
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
-from streaming.questions.quantities import size_text
+from streaming.runtime.quantities import size_text
 from twin.arrays import plain
 from twin.builtin import CATALOG
 from twin.declarations.table import KAFKA, UNKNOWN
 from twin.plans.restart_cost import RestartCost, RestartCosts, restart_costs, total_costs
 from twin.questions import gate
 from twin.questions.gate import LASTING_REASONS, UNKNOWN_REASONS, Names, Reason, Terms
+from twin.questions.load import peaks_of
 from twin.questions.whatif_groups import GroupHarm, hurt_by_loss, together
 
 MAX_NAMES: Final = 100
@@ -135,7 +136,8 @@ def judge(
     check_brokers(view, brokers)
     ids = tuple(sorted(set(brokers)))
     states, losses = view.states, view.lose(ids)
-    reasons = gate.reasons(states, ids, terms, losses)
+    peaks = peaks_of(view.cluster)
+    reasons = gate.reasons(states, ids, terms, losses, peaks=peaks)
     return RestartAnswer(
         brokers=ids,
         reasons={r: names for r, names in reasons.items() if not terms.allows(r)},

@@ -12,8 +12,8 @@ from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
 from streaming.questions.groups import HurtGroup, changed_data, harm_lines
 from streaming.questions.parameters import duration_ms, size_bytes
-from streaming.questions.quantities import size_text, span_text
 from streaming.questions.question import question
+from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.questions import whatif

@@ -30,6 +30,7 @@ from twin.plans.restart_cost import RestartCost
 from twin.plans.roll import Roll, roll
 from twin.questions import gate
 from twin.questions.gate import Terms
+from twin.questions.load import peaks_of
 
 
 class RollBatch(TypedDict):
@@ -153,4 +154,5 @@ def plan_roll(
         return RollAnswer(Roll((), ()), stale, view.observed_at_ms)
     states = [shard.state for shard in view.shards]
     to_restart = set(brokers) or set(gate.newest_brokers(states).broker.tolist())
-    return RollAnswer(roll(states, to_restart, terms, by_rack, most), "", view.observed_at_ms)
+    plan = roll(states, to_restart, terms, by_rack, most, peaks_of(view.cluster))
+    return RollAnswer(plan, "", view.observed_at_ms)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, TypedDict
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer, ConflictError, NotThereError
 from streaming.questions.parameters import duration_ms, size_bytes, text, yes_or_no
-from streaming.questions.quantities import size_text, span_text
 from streaming.questions.question import question
+from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.questions import whatif

@@ -1,1 +1,1 @@
-"""Parts that every program needs: configuration, logs, liveness, supervision, clients, jars."""
+"""Parts of every program: configuration, logs, liveness, supervision, clients, jars, units."""

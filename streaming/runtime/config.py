@@ -27,6 +27,7 @@ SHARDS_BY_SIZE: Final = 0
 """In place of a number: the collector chooses one that fits the cluster (``bus.shards``)."""
 
 _INHERITED: Final = -2
+_OF_CAPACITY: Final = ("bytes_in_per_s", "bytes_out_per_s", "peak_percent")
 
 PREFIX: Final = "KAFKA_TWIN_"
 _SECRET = re.compile(r"password|secret|token|oauth", re.IGNORECASE)
@@ -102,23 +103,28 @@ class BrokerCapacity(_Section, frozen=True):
 
     bytes_in_per_s: int = -2
     bytes_out_per_s: int = -2
+    peak_percent: int = -2
 
 
 class CapacityConfig(_Section, frozen=True):
-    """Bytes a second that a broker can take from producers and serve to consumers; -1: off."""
+    """Bytes a second that a broker can take from producers and serve to consumers; -1: off.
+
+    ``peak_percent`` counts where no bytes are set: of the most that it carried in the last 7 days.
+    """
 
     bytes_in_per_s: int = -1
     bytes_out_per_s: int = -1
+    peak_percent: int = -1
     brokers: dict[str, BrokerCapacity] = msgspec.field(default_factory=dict)
 
-    def of_broker(self, broker: int) -> tuple[int, int]:
-        """In and out; -1 where it is off."""
+    def of_broker(self, broker: int) -> dict[str, int]:
+        """The settings of that broker; -1 where it is off."""
         own = self.brokers.get(str(broker), BrokerCapacity())
-        into, out = own.bytes_in_per_s, own.bytes_out_per_s
-        return (
-            self.bytes_in_per_s if into == _INHERITED else into,
-            self.bytes_out_per_s if out == _INHERITED else out,
-        )
+        each = {name: getattr(own, name) for name in _OF_CAPACITY}
+        return {
+            name: getattr(self, name) if value == _INHERITED else value
+            for name, value in each.items()
+        }
 
 
 class ProposalsConfig(_Section, frozen=True):
@@ -140,6 +146,17 @@ class QueryConfig(_Section, frozen=True):
     driver_memory: str = "1g"
     max_offsets_per_trigger: int = 1_000
     remote_log_metadata: bool = True
+
+
+class ArchiveConfig(_Section, frozen=True):
+    """The tables of the past that ``kafka-twin archive`` writes; empty ``path``: no archive."""
+
+    path: str = ""
+    measurements_ms: int = 60_000
+    retention_ms: int = 2_592_000_000
+    trigger_ms: int = 60_000
+    checkpoint: str = ""
+    driver_memory: str = "512m"
 
 
 class ExporterConfig(_Section, frozen=True):
@@ -187,12 +204,13 @@ class HealthConfig(_Section, frozen=True):
 
 
 class MetricsConfig(_Section, frozen=True):
-    """Ports at which collector, query and tap serve metrics about themselves; 0: at none."""
+    """Ports at which programs serve metrics about themselves; 0: at none."""
 
     host: str = "127.0.0.1"
     collector_port: int = 0
     query_port: int = 0
     tap_port: int = 0
+    archive_port: int = 0
 
 
 class Config(_Section, frozen=True):
@@ -205,6 +223,7 @@ class Config(_Section, frozen=True):
     capacity: CapacityConfig = CapacityConfig()
     proposals: ProposalsConfig = ProposalsConfig()
     query: QueryConfig = QueryConfig()
+    archive: ArchiveConfig = ArchiveConfig()
     exporter: ExporterConfig = ExporterConfig()
     metrics: MetricsConfig = MetricsConfig()
     grafana: GrafanaConfig = GrafanaConfig()
@@ -390,13 +409,13 @@ def _check(config: Config, origin: str) -> None:
              "thresholds are positive, -1 (off) or -2 (inherit)")  # fmt: skip
     need(min(c.eligibility.local_log_ms, c.eligibility.local_log_bytes) >= -1, "eligibility",
          "thresholds are positive, or -1 (off)")  # fmt: skip
-    for key in ("bytes_in_per_s", "bytes_out_per_s"):
+    for key in _OF_CAPACITY:
         need(_is_capacity(getattr(c.capacity, key)), f"capacity.{key}",
              "must be positive, or -1 (off)")  # fmt: skip
     for broker, own in c.capacity.brokers.items():
         need(re.fullmatch(r"0|[1-9][0-9]*", broker) is not None, "capacity.brokers",
              f"{broker!r} is not the id of a broker")  # fmt: skip
-        for key in ("bytes_in_per_s", "bytes_out_per_s"):
+        for key in _OF_CAPACITY:
             value = getattr(own, key)
             need(_is_capacity(value) or value == _INHERITED, f"capacity.brokers.{broker}.{key}",
                  "must be positive, -1 (off) or -2 (as the others)")  # fmt: skip
@@ -413,11 +432,18 @@ def _check(config: Config, origin: str) -> None:
          "must look like 512m or 2g")  # fmt: skip
     need(c.query.max_offsets_per_trigger >= c.bus.shards, "query.max_offsets_per_trigger",
          "must be at least bus.shards")  # fmt: skip
+    need(1_000 <= c.archive.measurements_ms <= 3_600_000, "archive.measurements_ms",
+         "must be 1000 to 3600000: each hour begins with whole states")  # fmt: skip
+    need(c.archive.retention_ms >= 7_200_000, "archive.retention_ms",
+         "must be at least 7200000: hours are dropped as a whole")  # fmt: skip
+    need(c.archive.trigger_ms >= 1_000, "archive.trigger_ms", "must be at least 1000")
+    need(re.fullmatch(r"[1-9]\d*[mg]", c.archive.driver_memory) is not None,
+         "archive.driver_memory", "must look like 512m or 2g")  # fmt: skip
     need(0 <= c.exporter.port < 65536, "exporter.port", "must be 0 to 65535")
     need(c.exporter.mcp is not True or c.exporter.is_on_loopback or bool(c.exporter.mcp_token),
          "exporter.mcp_token", f"must be set: exporter.mcp is true, and others reach "
          f"{c.exporter.host}")  # fmt: skip
-    for key in ("collector_port", "query_port", "tap_port"):
+    for key in ("collector_port", "query_port", "tap_port", "archive_port"):
         need(0 <= getattr(c.metrics, key) < 65536, f"metrics.{key}", "must be 0 (off) to 65535")
     need(not c.grafana.url or re.fullmatch(r"https?://[^/\s]+(/\S*)?", c.grafana.url) is not None,
          "grafana.url", "must be like https://grafana.example.org")  # fmt: skip
@@ -426,8 +452,9 @@ def _check(config: Config, origin: str) -> None:
     need(c.exporter.max_series >= 0, "exporter.max_series", "must not be negative")
 
 
-def _is_capacity(bytes_per_s: int) -> bool:
-    return bytes_per_s == -1 or 0 < bytes_per_s < 1 << 62
+def _is_capacity(value: int) -> bool:
+    """Off, or a number of bytes a second or of percent."""
+    return value == -1 or 0 < value < 1 << 62
 
 
 def _is_url(text: str) -> bool:

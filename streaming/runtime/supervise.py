@@ -1,4 +1,4 @@
-"""``kafka-twin run``: collector, query and exporter as child processes that are restarted.
+"""``kafka-twin run``: the programs of one twin as child processes that are restarted.
 
 A child that ends is started again after a pause. The pause doubles with each restart up to a limit,
 and is reset once the child has run for a minute. The other children are not affected.
@@ -85,15 +85,20 @@ class Child:
             self.process.wait()
 
 
-def children(config_arguments: Sequence[str], logs: Path | None = None) -> list[Child]:
-    """Collector, query and exporter, run by this interpreter; each logs to a file in ``logs``."""
+def children(
+    config_arguments: Sequence[str], logs: Path | None = None, archive: bool = False
+) -> list[Child]:
+    """Collector, query and exporter, run by this interpreter; each logs to a file in ``logs``.
+
+    With ``archive`` the archive's program as well.
+    """
     return [
         Child(
             name,
             [sys.executable, "-m", "streaming", *config_arguments, name],
             log_file=logs / f"{name}.log" if logs else None,
         )
-        for name in ("collector", "query", "exporter")
+        for name in ("collector", "query", "exporter", *(["archive"] if archive else []))
     ]
 
 

@@ -18,6 +18,7 @@ PARTS: Final = {
     "step": Part("a step of one shard, with and without its encoding; bytes of a state"),
     "step_groups": Part("the same with groups of consumers"),
     "lazy": Part("rules of a cycle of which no input has changed"),
+    "history": Part("the archive: bytes, CPU, and the view of a past moment"),
     "exporter": Part("a scrape of 20 000 partitions with every series"),
     "questions": Part("questions over HTTP, and a scrape beside them", takes_full=True),
     "console": Part("the console's first picture and clicks, 100 000 partitions"),

@@ -39,7 +39,7 @@ Labels = frozenset[tuple[str, str]]
 class Pipeline:
     """Collector, query and exporter of one configuration, each started and ended alone."""
 
-    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+    def __init__(self, cluster: LocalCluster, folder: Path, prefix: str = "pipeline-bus") -> None:
         self.cluster = cluster
         self.folder = folder
         self.port = free_base_port(span=4)  # of the exporter; the others have the next three
@@ -52,7 +52,7 @@ class Pipeline:
             name = "real"
             bootstrap = "{cluster.bootstrap}"
             [bus]
-            prefix = "pipeline-bus"
+            prefix = "{prefix}"
             shards = 4
             [collector]
             interval_ms = {INTERVAL_MS}

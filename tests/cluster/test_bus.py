@@ -13,6 +13,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from streaming import bus
 from streaming.bus import BusError, Reader, Record, Sender
 from streaming.checks import check
+from streaming.checks.bus import of_bus
 from streaming.cli.tail import tail
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import (
@@ -55,6 +56,19 @@ def read_all(reader: Reader, count: int) -> list[Record]:
 
     until(all_there)
     return records
+
+
+def test_topics_are_described_as_soon_as_a_broker_knows_them(config: Config) -> None:
+    """Right after their creation a broker may not know them: their replicas are not "none"."""
+    creator = threading.Timer(1, bus.ensure_topics, [config])
+    creator.start()
+    try:
+        described = bus.describe_topics(config)
+    finally:
+        creator.join()
+    assert list(described) == list(bus.topics(config))
+    replicas = [len(p["replica_nodes"]) for t in described.values() for p in t["partitions"]]
+    assert replicas == [3] * 12
 
 
 def test_topics_are_created_once_by_many_at_a_time(config: Config) -> None:
@@ -346,3 +360,20 @@ def test_tail_prints_frames_from_the_beginning(config: Config) -> None:
     lines = out.getvalue().splitlines()
     assert sorted(line.split()[2] for line in lines) == [f"real/{s}" for s in range(4)]
     assert all(" brokers " in line and "0 rows" in line for line in lines)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_check_says_that_a_bus_of_single_replicas_stops_with_a_broker(
+    cluster: LocalCluster, replicas: int
+) -> None:
+    config = Config(
+        cluster=ClusterConfig(bootstrap=cluster.bootstrap),
+        bus=BusConfig(
+            prefix=f"copies-{replicas}", shards=2, partitions=2, replication_factor=replicas
+        ),
+    )
+    lines = [str(each) for each in of_bus(config) if "one replica" in str(each)]
+    assert bool(lines) == (replicas == 1)
+    for line in lines:
+        assert line.startswith("missing: 6 bus partitions have one replica, of topics copies-1.")
+        assert line.endswith("set bus.replication_factor = 3")

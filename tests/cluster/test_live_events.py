@@ -36,14 +36,14 @@ from tests.cluster.conftest import running
 from tests.cluster.debugger import AGENT, stopped, stopped_in
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.cluster.topics import TIERED, produce
-from tests.waiting import until
+from tests.waiting import patience, until
 from twin.rules.replication.catching_up import STUCK_AFTER_MS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.alone, pytest.mark.long]
 
 LAG_S = 3
 FETCH_S = 0.6
-"""A follower's fetch waits half a second at the most."""
+"""A follower's fetch waits half a second at the most, on a quiet machine."""
 
 SOON_S = 40
 """A tap may not know a new topic for 10 s; the twin judges in one cycle and a batch."""
@@ -305,25 +305,26 @@ def test_a_fetch_in_the_request_queue_would_not_have_kept_its_follower(twin: Pip
     assert metrics.value("isr_shrinks_recent", verdict=shrink["verdict"]) >= 1
     texts = until(lambda: explained(twin, FAULT), SOON_S, "no event")
     assert any("KIP-501 would not have kept it" in text for text in texts)
-    assert error_s(twin) <= FETCH_S
+    assert error_s(twin) <= FETCH_S * patience(lately=True)
 
 
 def test_a_fetch_that_the_leader_works_on_would_have_kept_its_follower(twin: Pipeline) -> None:
     """KIP-501: a request handler has taken the fetch when the leader's reads stand still."""
     stdout = twin.cluster.layout.folder(4) / "stdout.log"
     asked_by_5(twin, READS, stopped_in(stdout, "kafka.server.ReplicaManager", "readFromLog"))
+    # First, since it ends SLOW_FETCH_KEPT_MS after the fetch, which the rest may outlast.
+    until(lambda: twin.partition(READS, 0)["handover_kip501"]["leader"] == 5, SOON_S,
+          "a leader that took longer than the limit would not hand over")  # fmt: skip
     [shrink] = until(lambda: judged(twin, READS), SOON_S, "the twin does not judge the shrink")
     print(json.dumps(shrink))
     assert (shrink["leader"], shrink["broker"]) == (4, 5)
     assert shrink["verdict"] == "slow_leader", "it answered the collector all the time"
     assert "fetch_was_pending" in shrink["evidence"]
     assert would_have_stayed(twin, READS) == [True]
-    until(lambda: twin.partition(READS, 0)["handover_kip501"]["leader"] == 5, SOON_S,
-          "a leader that took longer than the limit would not hand over")  # fmt: skip
     assert twin.metrics().value("isr_shrinks_preventable", would_have_stayed="yes") >= 1
     texts = until(lambda: explained(twin, READS), SOON_S, "no event")
     assert any("KIP-501 would have kept it" in text for text in texts)
-    assert error_s(twin) <= FETCH_S
+    assert error_s(twin) <= FETCH_S * patience(lately=True)
 
 
 def test_the_example_of_kip_501_is_a_slow_leader_that_would_hand_over(twin: Pipeline) -> None:
@@ -345,6 +346,9 @@ def test_the_example_of_kip_501_is_a_slow_leader_that_would_hand_over(twin: Pipe
     reads = stopped_in(stdout, "kafka.server.ReplicaManager", "readFromLog")
     with standing_still(twin, EXAMPLE, reads):
         until(lasts, SOON_S, "the twin does not see the shrink")
+    not_slow = {"leader": 5, "is_cold": None, "is_slow": False}  # by its own measurements
+    # First, as above.
+    until(lambda: twin.partition(EXAMPLE, 0)["handover_kip501"] == not_slow, SOON_S)
     until(lambda: "slow_leader" in risks(), SOON_S, "no risk names the leader")
     [handover] = until(
         lambda: [e for e in twin.events()
@@ -353,8 +357,6 @@ def test_the_example_of_kip_501_is_a_slow_leader_that_would_hand_over(twin: Pipe
     )  # fmt: skip
     print(json.dumps(handover))
     assert (handover["broker"], handover["after"]) == (4, [5])
-    not_slow = {"leader": 5, "is_cold": None, "is_slow": False}  # by its own measurements
-    until(lambda: twin.partition(EXAMPLE, 0)["handover_kip501"] == not_slow, SOON_S)
     assert twin.partition(EXAMPLE, 0)["kip501_ping_pong"] is None
     assert "bootstrap_stuck" not in risks()
 
@@ -374,7 +376,7 @@ def test_a_follower_that_stood_still_is_a_slow_follower(twin: Pipeline) -> None:
     assert (shrink["verdict"], shrink["leader"], shrink["broker"]) == ("slow_follower", 4, 5)
     assert would_have_stayed(twin, BEHIND) != [True]
     assert "it did not keep up" in explained(twin, BEHIND)[-1]
-    assert error_s(twin) <= FETCH_S
+    assert error_s(twin) <= FETCH_S * patience(lately=True)
 
 
 def remote_ends_agree(twin: Pipeline) -> bool:

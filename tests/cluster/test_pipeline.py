@@ -130,7 +130,13 @@ def test_collector_and_query_serve_metrics_about_themselves(pipeline: Pipeline) 
     assert collector.value("collector_cycles_total") >= 1
     assert collector.value("collector_rounds_total", source="groups") >= 1
     assert collector.value("collector_rounds_total", source="metrics") >= 1
-    assert all(count == 0 for _, count in collector.series("collector_problems"))
+    until(
+        lambda: all(
+            count == 0 for _, count in scrape(ports.collector_port).series("collector_problems")
+        ),
+        LIVE_S,
+        "the collector has problems",  # a busy machine may have been too slow for one cycle
+    )
     now_s = time.time()
     until(
         lambda: scrape(ports.collector_port).value("collector_last_sent_timestamp_seconds") > now_s,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -22,6 +25,30 @@ TIERED: Final = {
     "file.delete.delay.ms": "100",
 }
 """Configs of a topic whose segments are small, and go to remote storage."""
+
+
+@contextmanager
+def steadily_written(
+    bootstrap: str, records: Mapping[TopicPartition, int], size: int, tick_s: float = 0.1
+) -> Iterator[None]:
+    """Write so many records of that size each tick; what is late is not made up for."""
+    over = threading.Event()
+    value = np.random.default_rng(7).bytes(size)
+
+    def write() -> None:
+        with KafkaProducer(bootstrap_servers=bootstrap, acks=1) as producer:
+            while not over.wait(tick_s):
+                for of, count in records.items():
+                    for _ in range(count):
+                        producer.send(of.topic, value, partition=of.partition)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(30)
 
 
 def produce(

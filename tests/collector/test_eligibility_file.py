@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from streaming.bus.shards import with_shards
@@ -37,6 +38,8 @@ class Asker:
     def __init__(self, cluster: FakeCluster, path: Path) -> None:
         self.path = path
         config = with_shards(load(path), 2)
+        patient = msgspec.structs.replace(config.collector, deadline_ms=AMPLE_MS)
+        config = msgspec.structs.replace(config, collector=patient)
         self.file = EligibilityFile(path, config.eligibility)
         self.brokers = BrokerConnections(cluster.bootstrap, {}, AMPLE_MS)
         self.collector = Collector(config, self.brokers, eligibility=self.file)

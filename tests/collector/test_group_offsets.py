@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import OffsetFetchResponse
 
@@ -17,6 +17,7 @@ from streaming.collector.groups.offsets import (
     OffsetFetchBatch,
     decoded,
 )
+from tests.examples import examples
 
 NAMES = ("a", "b", "c" * 200)
 VERSIONS = (8, 9)
@@ -86,14 +87,14 @@ def batch(version: int) -> OffsetFetchBatch:
     return OffsetFetchBatch(NAMES, version, "test")
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(responses, st.sampled_from(VERSIONS))
 def test_any_response_is_read_as_the_codec_reads_it(groups: Groups, version: int) -> None:
     body = encoded(groups, version)
     assert plain(batch(version).read(body)) == plain(decoded(body, version, NAMES))
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(responses, st.randoms(use_true_random=False))
 def test_the_layout_of_a_response_reads_the_next_one(groups: Groups, random: Any) -> None:
     def later(number: tuple[int, int, str | None, int]) -> tuple[int, int, str | None, int]:

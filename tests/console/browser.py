@@ -45,10 +45,15 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def page(
     running: Browser, *, theme: str = "light", size: dict[str, int] = WIDE,
-    may_log: str = NOBODY_ANSWERS,
+    may_log: str = NOBODY_ANSWERS, is_new: bool = False,
 ) -> Iterator[Page]:  # fmt: skip
-    """A page of its own. What it reports as an error fails the block, but for what it may log."""
+    """A page of its own. What it reports as an error fails the block, but for what it may log.
+
+    The tour is offered to those who are new.
+    """
     context: Any = running.new_context(viewport=size, color_scheme=theme)
+    if not is_new:
+        context.add_init_script("localStorage.setItem('kafka-twin-tour', 'done')")
     shown = context.new_page()
     shown.set_default_timeout(WITHIN_MS)
     errors: list[str] = []

@@ -84,11 +84,12 @@ class Shown:
     view: ClusterView = field(default_factory=ClusterView)
     bus: Bus = field(default_factory=Bus)
     clock_ahead_ms: int = 0
+    stands_at_ms: int = 0  # the exporter's time, if it is to stand still
 
     def app(self) -> ASGIApp:
         source = ViewSource(
             CATALOG, CLUSTER, lambda: Exposition(self.view),
-            lambda: now_ms() + self.clock_ahead_ms, self.bus.log,
+            lambda: self.stands_at_ms or now_ms() + self.clock_ahead_ms, self.bus.log,
         )  # fmt: skip
         return application(source)
 

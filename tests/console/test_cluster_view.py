@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
@@ -11,6 +12,7 @@ from tests.builders import Partition, a_state, brokers_frame
 from tests.console.browser import NARROW
 from tests.console.cluster import BROKERS, Shown, now_ms, small
 from tests.console.conftest import Open
+from tests.twin.test_silent_brokers import each_after
 from twin.engine.state import ShardState
 from twin.rules.election.silent_successors import SilentSuccessors
 from twin.step import step
@@ -73,6 +75,18 @@ def test_losing_a_broker_shows_who_would_lead_by_each_rule(open_view: Open):
     expect(page.locator(".panel")).to_contain_text("What if")
 
 
+def test_a_lost_broker_says_what_it_would_copy_when_it_comes_back(open_view: Open):
+    page = open_view("#/?lose=2")
+    panel = page.locator(".panel")
+    expect(panel).to_contain_text("after its return, if it copies 50 MiB/s.")
+    expect(panel).to_contain_text("1 partition has no leader until then.")
+    expect(panel).to_contain_text("With an empty disk it copies")
+    expect(panel).to_contain_text("of unknown growth, size or retention are in no sum")
+    panel.get_by_label("after").select_option("8h")
+    expect(panel).to_contain_text("kafka-twin whatif recovery --broker 2 --away 8h")
+    expect(panel).to_contain_text("after its return")
+
+
 def test_losing_a_rack_loses_its_brokers(open_view: Open):
     page = open_view()
     page.get_by_role("button", name="az-b").click()
@@ -96,6 +110,17 @@ def test_a_broker_that_goes_away_is_said_while_the_page_is_open(open_view: Open,
     shown.show(small(fenced=(5,)))
     expect(page.locator("h1")).to_contain_text("Broker 5 is down.")
     expect(page.get_by_role("button", name=re.compile("^Broker 5, down"))).to_be_visible()
+
+
+def test_risks_of_brokers_are_listed_and_say_what_to_do(open_view: Open, shown: Shown):
+    *_, own = each_after(65, silent=(3,))
+    shown.view = replace(shown.view, cluster=own)
+    page = open_view()
+    risks = page.get_by_role("region", name="Risks of brokers and of the cluster")
+    said = re.compile(r"broker silent\s+Broker 3: it does not answer")
+    expect(risks.locator("li")).to_have_text(said)
+    risks.get_by_text("What to do").click()
+    expect(risks).to_contain_text("kafka-cluster.sh unregister --id 3")
 
 
 def test_without_a_threshold_nothing_is_called_warm_and_it_is_said_how_to_set_one(

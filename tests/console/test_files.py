@@ -55,6 +55,16 @@ def test_all_of_it_is_small():
         assert len(text.splitlines()) < 400, name
 
 
+def test_a_page_of_a_moment_asks_first_about_that_moment(client: TestClient):
+    page = client.get("/", params={"at": '2026-11-24T03:12:00+01:00"><script>x'}).text
+    asked = re.findall(r'rel="preload" href="([^"]*)"', page)
+    moment = "?at=2026-11-24T03%3A12%3A00%2B01%3A00%22%3E%3Cscript%3Ex"
+    assert asked == [f"api/v1/summary{moment}", f"api/v1/brokers{moment}"]
+    assert "<script>x" not in page
+    now = re.findall(r'rel="preload" href="([^"]*)"', client.get("/").text)
+    assert now == ["api/v1/summary", "api/v1/brokers"]
+
+
 def test_every_file_is_served_with_its_type_and_only_once(client: TestClient):
     types = {"js": "text/javascript", "css": "text/css", "html": "text/html",
              "svg": "image/svg+xml"}  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.console import browser as browsers
-from tests.console.cluster import Shown, large, now_ms, serving
+from tests.console.cluster import Shown, large, serving
 from tests.console.test_accessibility import graves
 
 pytestmark = pytest.mark.browser
@@ -32,7 +32,7 @@ def url() -> Iterator[str]:
     shown = Shown()
     shown.show(*large(GROUPS))
     # The state is of one moment, and this is about its size.
-    shown.clock_ahead_ms = shown.view.observed_at_ms - now_ms()
+    shown.stands_at_ms = shown.view.observed_at_ms
     with serving(shown) as address:
         yield address
 

@@ -60,7 +60,8 @@ def test_a_partitions_page_shows_its_log_its_next_leaders_and_why(open_view: Ope
     expect(following).to_contain_text("1, in sync, warm")
     expect(following).to_contain_text("3 is cold")
     expect(following).not_to_contain_text("No warm replica could lead")
-    expect(page.locator(".risks")).to_contain_text("docs/runbook.md#next_leader_cold")
+    page.locator(".risks li", has_text="next leader cold").get_by_text("What to do").click()
+    expect(page.locator(".risks .runbook dl")).to_contain_text("--describe --topic ledger")
     expect(page.locator("main")).to_contain_text("4 segments")
     expect(page.locator("main")).to_contain_text("3 epochs")
 

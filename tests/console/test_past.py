@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
 from streaming.history.moments import time_text
 from tests.console import browser as browsers
@@ -127,8 +127,7 @@ def test_a_moment_is_a_link_that_holds_in_every_view_and_can_be_taken_back(
     expect(tab.locator("h1")).to_contain_text("At that time: ")
     shows(tab, chosen)
     of_state = [url for url in asked if re.search(r"/api/v1/(?!events|history)", url)]
-    preloaded = ("/summary", "/brokers")  # before the script knows of the moment
-    assert all("at=" in url or url.endswith(preloaded) for url in of_state)
+    assert all("at=" in url for url in of_state), "also before the script knows of the moment"
     tab.get_by_role("button", name="Newest moment").click()
     expect(tab.locator(".banner.then")).to_have_count(0)
     assert moment_of(tab) is None
@@ -179,6 +178,83 @@ def test_a_moment_that_is_none_is_refused_in_one_line_with_a_way_out(
         expect(page.locator(".past-bar")).to_be_visible()
         expect(page.locator(".banner.past")).to_be_visible()
         assert moment_of(page) is None
+
+
+def test_play_goes_on_to_the_newest_moment_and_asks_for_one_moment_at_a_time(
+    tab: Page, past: ShownPast
+):
+    awaited: set[str] = set()
+    most, asked = [0], list[str]()
+
+    def begins(request: Request) -> None:
+        if "/api/v1/summary?" in request.url:
+            awaited.add(request.url)
+            asked.append(request.url)
+            most[0] = max(most[0], len(awaited))
+
+    tab.on("request", begins)
+    tab.on("requestfinished", lambda request: awaited.discard(request.url))
+    browsers.go(tab, f"{past.url}/?at={time_text(at(CYCLES - 20))}#/")
+    shows(tab, at(CYCLES - 20))
+    entries = tab.evaluate("history.length")
+    tab.get_by_label("speed").select_option("30")
+    slider = tab.get_by_role("slider")
+    slider.press(" ")
+    expect(tab.get_by_role("button", name="Pause")).to_be_visible()
+    tab.wait_for_function("() => !location.search", timeout=120_000)
+    expect(tab.get_by_role("button", name="Play")).to_be_visible()
+    expect(slider).to_have_attribute("aria-valuenow", str(at(CYCLES - 1)))
+    assert most[0] == 1
+    moments = [parse_qs(urlsplit(url).query)["at"][0] for url in asked]
+    assert len({*moments}) >= 3
+    assert sorted(moments) == moments
+    assert tab.evaluate("history.length") == entries, "a played moment leaves no entry"
+
+
+def test_play_begins_at_the_beginning_and_space_stops_it(tab: Page):
+    slider = tab.get_by_role("slider")
+    slider.press(" ")
+    tab.wait_for_function("() => location.search.includes('at=2001-09-09T01:46:4')")
+    slider.press(" ")
+    expect(tab.get_by_role("button", name="Play")).to_be_visible()
+    stopped = tab.url
+    tab.wait_for_timeout(1_500)
+    assert tab.url == stopped
+
+
+def test_the_report_of_the_span_is_a_page_that_leads_back_to_the_console(
+    tab: Page, past: ShownPast
+):
+    link = tab.get_by_role("link", name="Report", exact=True)
+    address = f"{past.url}/{link.get_attribute('href')}"
+    for theme in ("light", "dark"):
+        tab.emulate_media(color_scheme=theme)
+        for size in (WIDE, NARROW):
+            tab.set_viewport_size(size)
+            tab.goto(address)
+            expect(tab.locator("h1")).to_have_text("What happened to sim")
+            assert graves(tab) == [], f"{theme}, {size['width']} px"
+            width = tab.evaluate("document.documentElement.scrollWidth")
+            assert width <= size["width"], "the page is wider than the window"
+    tab.locator("li.cause a.time").first.click()
+    expect(tab.locator(".banner.then")).to_contain_text("This is how it was at")
+
+
+def test_texts_and_commands_are_not_of_now_at_the_newest_moment_of_a_capsule(
+    tab: Page, past: ShownPast
+):
+    browsers.go(tab, f"{past.url}/#/plans?demote=2")
+    expect(tab.locator(".lines li").first).to_be_visible()
+    expect(tab.locator("h1")).to_have_text("Which broker could be restarted then?")
+    main = tab.locator("main")
+    expect(main).not_to_contain_text("--apply")
+    expect(main).not_to_contain_text("restarted now")
+    expect(tab.locator(".command code").first).to_have_text(
+        f"kafka-twin plan roll --url {past.url} --at {time_text(at(CYCLES - 1))}"
+    )
+    browsers.go(tab, f"{past.url}/#/?lose=2")
+    expect(tab.locator("#brokers-title")).to_have_text("If this broker had been lost then")
+    expect(tab.locator("#loss-title")).to_have_text("If broker 2 had been lost then")
 
 
 def test_an_exporter_without_a_past_has_no_bar(open_view: Open):

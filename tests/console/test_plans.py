@@ -33,6 +33,23 @@ def test_the_worst_losses_of_two_are_listed_and_lead_to_the_matrix(open_view: Op
     expect(page).to_have_url(re.compile(r"#/\?lose=\d&lose=\d$"))
 
 
+def test_replicas_that_share_a_rack_are_moved_by_files_for_kafkas_tool(
+    open_view: Open, shown: Shown
+):
+    parts = [Partition("shared", number, replicas=(1, 4)) for number in range(2)]
+    shown.show(a_state(*parts, at_ms=now_ms()))
+    page = open_view("#/losses")
+    moved = section(page, "Replicas to move")
+    expect(moved).to_contain_text(
+        "2 partitions are harmed more by the loss of a rack than 3 racks require"
+    )
+    row = moved.locator("tbody tr").first
+    expect(row).to_contain_text("offline")
+    expect(row).to_contain_text("takes writes")
+    expect(moved.locator(".commands")).to_contain_text("kafka-twin plan place --out placed")
+    expect(moved.locator(".commands")).not_to_contain_text("--apply")
+
+
 def test_each_broker_is_safe_or_not_to_restart_and_why(open_view: Open, shown: Shown):
     shown.show(small(in_sync=True))
     page = open_view("#/plans")

@@ -39,7 +39,7 @@ replication_factor = 1
 
 [collector]
 interval_ms = 1000
-deadline_ms = 3000
+deadline_ms = 10000
 config_interval_ms = 2000
 exclude_topics = '__.*|kafka-twin\\..*'  # who may read these is apart
 metrics_url = "http://{{host}}:7071/metrics"

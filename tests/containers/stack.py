@@ -90,6 +90,14 @@ class Stack:
 
     # Services
 
+    def add(self, file: str) -> None:
+        """Start what another compose file adds, and what it changes."""
+        files = [*self._compose.compose_file_name, file]
+        self._compose = DockerCompose(
+            context=ROOT, compose_file_name=files, env_file=self._compose.env_file
+        )
+        self.up()
+
     def up(self) -> None:
         """Start what does not run, and wait until all are healthy.
 

@@ -393,6 +393,25 @@ def test_a_stop_is_clean(stack: Stack, service: str):
     container.start()
 
 
+def test_beside_it_the_archive_is_written_and_the_exporter_answers_from_it(stack: Stack):
+    stack.add("docker-compose.archive.yml")
+    until(
+        lambda: "archived: " in stack.get(f"{stack.exporter}/healthz"), 120, "nothing is archived"
+    )
+    assert "Traceback" not in stack.log("archive")
+
+    def archived() -> bool:
+        then = stack.api("partitions?limit=1000&at=-30s")
+        return bool(then and then["complete"] and then["total"] >= len(leaders(stack)))
+
+    until(archived, 180, "the archive does not reach that far back")
+    scraped = f"{stack.prometheus}/api/v1/query?query=kafka_twin_archive_batches_total"
+    until(lambda: '"__name__"' in stack.get(scraped), SOON_S, "Prometheus does not scrape it")
+    container = stack.container("archive")
+    container.stop(timeout=GRACE_S)
+    assert exit_code(container) == 0
+
+
 def test_the_compose_file_names_images_of_one_version_and_files_that_are_there():
     folder = Path(__file__).resolve().parents[2]
     settings = dict(

@@ -21,6 +21,7 @@ from streaming.runtime.deadline import Deadline
 from tests.cluster.groups import commit
 from tests.console import browser as browsers
 from tests.demo.playing import WHOLE_S, Played
+from tests.waiting import patience
 
 GROUP: Final = "newcomer"
 ONE_REPLICA: Final = "scratch"
@@ -62,6 +63,7 @@ class Visit:
     judged: list[str] = field(default_factory=list)  # predictions on the timeline
     shown: list[str] = field(default_factory=list)  # views that showed what they should
     banners: list[str] = field(default_factory=list)  # red lines while the demo ran
+    patience: float = 1.0  # the most that waits had to have while these were looked for
     while_lost: list[str] = field(default_factory=list)  # red lines until the successors led
     failed: list[str] = field(default_factory=list)  # requests
     after_the_end: str = ""  # what the page says then
@@ -193,14 +195,19 @@ def _look_around(tab: Page, record: Played, visit: Visit) -> None:
         browsers.go(tab, f"{record.exporter}/{view}")
         tab.locator(shows).first.wait_for()
         visit.shown.append(view)
-        visit.banners += tab.locator(".banner").all_inner_texts()
+        _see_banners(tab, visit)
+
+
+def _see_banners(tab: Page, visit: Visit) -> None:
+    visit.banners += tab.locator(".banner").all_inner_texts()
+    visit.patience = max(visit.patience, patience())
 
 
 def _see_the_end(tab: Page, record: Played, visit: Visit) -> None:
     browsers.go(tab, f"{record.exporter}/#/")
     deadline = Deadline.after_s(WHOLE_S)
     while not (record.prints("stopping ...") or record.is_over.is_set() or deadline.is_over):
-        visit.banners += tab.locator(".banner").all_inner_texts()
+        _see_banners(tab, visit)
         tab.wait_for_timeout(1_000)
     alert = tab.get_by_role("alert")
     alert.wait_for()

@@ -29,11 +29,14 @@ PLAYED = sorted(SCRIPTS, key=lambda script: script != "slow-leader")
 
 WHOLE_S = 1_200
 
+PORTS = range(14_000, 18_000)
+"""Only the demo uses them: clusters that start at the same moment may find the same free ports."""
+
 NEEDS_PROMETHEUS = pytest.mark.skipif(
     shutil.which("prometheus") is None and not os.environ.get("CI"),
     reason="prometheus is not on the PATH; it is in Debian's package prometheus",
 )
-MARKS = [pytest.mark.demo, pytest.mark.timeout(WHOLE_S + 60), NEEDS_PROMETHEUS]
+LIMITS = [pytest.mark.timeout(WHOLE_S + 60), NEEDS_PROMETHEUS]
 
 
 @dataclass
@@ -88,7 +91,7 @@ def play(home: Path, onlookers: list[Callable[[Played], None]]) -> Played:
 
     Each onlooker has a thread of its own, and must end when the demo is over.
     """
-    base = free_base_port(60)
+    base = free_base_port(60, PORTS)
     record = Played({"--port": base, "--metrics-port": base + 50, "--prometheus-port": base + 54})
     command = [sys.executable, "-m", "streaming", "demo", "--home", str(home)]
     for name, port in record.ports.items():
@@ -115,7 +118,9 @@ def play(home: Path, onlookers: list[Callable[[Played], None]]) -> Played:
         record.is_over.set()
         for thread in threads:
             thread.join(60)
-    record.tap = (home / "twin" / "logs" / "tap.log").read_text()
+    log = home / "twin" / "logs" / "tap.log"
+    assert log.exists(), f"the demo ended with {record.code}: {record.printed}"
+    record.tap = log.read_text()
     record.rolled = [path.parent.name for path in home.glob("cluster/node*/request.log.1")]
     record.left = [command for command in commands() if str(home) in command]
     print("\n".join(record.printed))

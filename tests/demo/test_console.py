@@ -9,14 +9,19 @@ import pytest
 from streaming.bus.freshness import FAILOVER_MS
 from tests.console import browser as browsers
 from tests.demo.newcomer import NOBODY, ONE_REPLICA, VIEWS, Visit
-from tests.demo.playing import MARKS, Played
+from tests.demo.playing import LIMITS, Played
 
 pytestmark = [
-    *MARKS,
+    pytest.mark.demo,
+    *LIMITS,
     pytest.mark.skipif(
         browsers.CHROMIUM is None and not browsers.IS_NEEDED, reason=browsers.WHY_NOT
     ),
 ]
+
+
+BUSY = 3
+"""If so many processes want each core, the snapshots of the demo may be late."""
 
 
 @pytest.fixture
@@ -54,13 +59,18 @@ def test_every_view_shows_what_it_is_about_and_no_request_fails(visit: Visit):
 
 
 def test_nothing_is_red_until_the_exporter_ends_and_then_it_is_said(visit: Visit):
-    assert visit.banners == []
+    # The snapshots of a busy machine are late, and then the page has to say so.
+    is_busy = visit.patience >= BUSY
+    assert visit.banners == [] or (is_busy and only_say_how_old_it_is(visit.banners))
     assert visit.after_the_end.startswith("The exporter does not answer.")
 
 
 def test_while_kafka_elects_the_page_says_at_most_how_old_it_is(visit: Visit):
     # A lost controller is replaced before the lost broker is fenced: the bus may wait for longer.
-    ages_s = [re.findall(r" is (\d+) s old", banner) for banner in visit.while_lost]
-    assert all(len(age_s) == 1 and int(age_s[0]) >= FAILOVER_MS // 1_000 for age_s in ages_s), (
-        visit.while_lost
-    )
+    assert only_say_how_old_it_is(visit.while_lost), visit.while_lost
+
+
+def only_say_how_old_it_is(banners: list[str]) -> bool:
+    """Each of them is about a state that is stale by its age, and about nothing else."""
+    ages_s = [re.findall(r" is (\d+) s old", banner) for banner in banners]
+    return all(len(age_s) == 1 and int(age_s[0]) >= FAILOVER_MS // 1_000 for age_s in ages_s)

@@ -11,9 +11,9 @@ import re
 import pytest
 
 from streaming.lab import processes
-from tests.demo.playing import MARKS, PLAYED, Played
+from tests.demo.playing import LIMITS, PLAYED, Played
 
-pytestmark = MARKS
+pytestmark = [pytest.mark.demo, *LIMITS]
 
 ALERT_OF = {
     "failover": "KafkaTwinPartitionOffline",
@@ -58,7 +58,10 @@ def test_what_followers_fetch_is_known_of_every_partition(demo: Played):
 
 def test_what_kip501_would_have_done_is_known(demo: Played):
     [line] = [line for line in demo.printed if "threw out" in line]
-    assert re.search(r"KIP-501 would (not )?have kept it", line), line
+    known = r"KIP-501 would (not )?have kept it"
+    if "its leader stood still" in line:  # on a busy machine; its fetches then prove nothing
+        known += "|KIP-501 may have kept it"
+    assert re.search(known, line), line
 
 
 def test_the_tap_reads_everything_while_logs_are_rolled_and_brokers_are_lost(demo: Played):

@@ -149,15 +149,14 @@ def test_every_container_has_limits_and_probes_that_the_images_can_answer(pod: s
         for probe in ("startupProbe", "livenessProbe"):
             program, name, seconds = container[probe]["exec"]["command"]
             assert (program, int(seconds) >= 60) == ("kafka-twin-alive", True)
-            assert name in ("collector", "query", "exporter")
+            assert name in ("collector", "query", "archive", "exporter")
 
 
 @pytest.mark.parametrize("pod", PODS)
 def test_what_is_mounted_is_there_and_secrets_come_by_reference(pod: str):
     spec = PODS[pod]
     volumes = {volume["name"]: volume for volume in spec["volumes"]}
-    if pod == "kafka-twin-query":
-        [of_set] = of_kind("StatefulSet")
+    for of_set in (each for each in of_kind("StatefulSet") if each["metadata"]["name"] == pod):
         volumes |= {t["metadata"]["name"]: t for t in of_set["spec"]["volumeClaimTemplates"]}
     for container in spec["containers"]:
         mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
@@ -184,8 +183,22 @@ def test_executors_get_the_certificate_authority_and_no_secret():
 
 
 def test_one_query_works_on_a_checkpoint():
-    [query] = of_kind("StatefulSet")
-    assert query["spec"]["replicas"] == 1
+    sets = {each["metadata"]["name"]: each["spec"]["replicas"] for each in of_kind("StatefulSet")}
+    assert sets == {"kafka-twin-query": 1, "kafka-twin-archive": 1}
+
+
+def test_an_exporter_reads_the_archive_with_an_image_that_can():
+    component = yaml.safe_load((FOLDER / "archive" / "kustomization.yaml").read_text())
+    [patch] = component["patches"]
+    [change] = yaml.safe_load(patch["patch"])
+    [deployed] = [
+        d for d in of_kind("Deployment") if d["metadata"]["name"] == patch["target"]["name"]
+    ]
+    containers = deployed["spec"]["template"]["spec"]["containers"]
+    assert change["path"] == "/spec/template/spec/containers/0/image"
+    assert containers[0]["image"].startswith("kafka-twin:")
+    [archive] = PODS["kafka-twin-archive"]["containers"]
+    assert change["value"] == archive["image"]
 
 
 def test_executors_find_the_checkpoint_wherever_they_run():
@@ -233,7 +246,8 @@ def test_prometheus_reaches_the_ports_at_which_the_images_serve_metrics():
         program: int(port)
         for program, port in re.findall(r"KAFKA_TWIN_METRICS_([A-Z]+)_PORT=(\d+)", images)
     }
-    named = {"kafka-twin-collector": "COLLECTOR", "kafka-twin-query": "QUERY", "driver": "QUERY"}
+    named = {"kafka-twin-collector": "COLLECTOR", "kafka-twin-query": "QUERY", "driver": "QUERY",
+             "kafka-twin-archive": "ARCHIVE"}  # fmt: skip
     for pod, program in named.items():
         [container] = PODS[pod]["containers"]
         assert container["ports"] == [{"name": "metrics", "containerPort": served[program]}]
@@ -246,7 +260,7 @@ def test_prometheus_reaches_the_ports_at_which_the_images_serve_metrics():
     assert ingress["ports"] == [{"protocol": "TCP", "port": "metrics"}]
     chosen = policy["spec"]["podSelector"]["matchExpressions"]
     assert chosen == monitor["spec"]["selector"]["matchExpressions"]
-    assert chosen[0]["values"] == ["collector", "query"]
+    assert chosen[0]["values"] == ["collector", "query", "archive"]
 
 
 def test_prometheus_of_compose_scrapes_the_ports_of_the_images():
@@ -255,7 +269,9 @@ def test_prometheus_of_compose_scrapes_the_ports_of_the_images():
     config = yaml.safe_load((ROOT / "deploy/docker/prometheus.yml").read_text())
     [job] = config["scrape_configs"]
     [static] = job["static_configs"]
-    for target in static["targets"]:
+    found = [f"{name}:{each['port']}" for each in job["dns_sd_configs"] for name in each["names"]]
+    assert found == ["archive:9414"]
+    for target in [*static["targets"], *found]:
         service, _, port = target.partition(":")
         program = service.partition("-")[0].upper()
         assert port == ports.get(program, str(load(None, {}).exporter.port)), target

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from streaming import bus
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.metrics.exposition import Renderer
@@ -10,10 +12,15 @@ from streaming.runtime.config import ExporterConfig
 from tests.scope import played, reported
 from tests.twin.test_cluster_rules import CYCLE, NOW_MS, TOPICS, WHOLE, cycles, stepped
 from twin.engine import codec
+from twin.engine.frames import Frame
 from twin.engine.shard_reports import CLUSTER
 
 SHARDS = 4
-REPORTED = reported(WHOLE, list(cycles()), SHARDS, TOPICS)
+
+
+@cache
+def reports() -> list[list[Frame]]:
+    return reported(WHOLE, list(cycles()), SHARDS, TOPICS)
 
 
 def a_store(cycle: int = 5, of_cluster: int = 5) -> SnapshotStore:
@@ -23,7 +30,7 @@ def a_store(cycle: int = 5, of_cluster: int = 5) -> SnapshotStore:
         mine = frozenset(TOPICS[shard::SHARDS])
         state = played(WHOLE, list(cycles())[: cycle + 1], shard, SHARDS, mine)
         assert store.take_snapshot(bus.key("sim", shard), codec.encode(state))
-    own, _ = stepped(REPORTED[: of_cluster + 1], SHARDS)
+    own, _ = stepped(reports()[: of_cluster + 1], SHARDS)
     assert store.take_snapshot(bus.key("sim", CLUSTER), codec.encode(own))
     return store
 
@@ -79,7 +86,7 @@ def test_its_findings_are_unknown_before_it_has_a_snapshot_and_once_that_is_a_mi
 
 
 def test_a_snapshot_of_it_for_another_number_of_shards_or_under_another_key_is_refused():
-    own, _ = stepped(REPORTED, SHARDS)
+    own, _ = stepped(reports(), SHARDS)
     other = SnapshotStore(WHOLE, "sim", 25)
     assert not other.take_snapshot(bus.key("sim", CLUSTER), codec.encode(own))
     assert other.publish().snapshots_refused == {"shards": 1}

@@ -32,13 +32,10 @@ def cycles(count: int) -> list[ShardState]:
     return states
 
 
-def messages(state: ShardState, at_least: int = 2) -> list[tuple[bytes, bytes]]:
-    """The snapshot of a state as keys and values, in at least that many parts."""
-    limit_bytes = len(codec.encode(state)) + 1
-    parts: list[bytes] = []
-    while len(parts) < at_least:
-        limit_bytes -= 1 if at_least == 2 else 200
-        parts = codec.encode_parts(state, limit_bytes)
+def messages(state: ShardState, count: int = 2) -> list[tuple[bytes, bytes]]:
+    """The snapshot of a state as keys and values, in that many parts."""
+    cuts = np.array_split(np.arange(state.partitions), count)
+    parts = [codec.encode(state.take(rows), number, count) for number, rows in enumerate(cuts)]
     return [(b"c/0" if n == 0 else f"c/0/{n}".encode(), part) for n, part in enumerate(parts)]
 
 

@@ -10,6 +10,7 @@ import pytest
 from streaming.plans.answer import plan_data
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
+from streaming.plans.place import plan_place
 from streaming.questions.roll import plan_roll
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.exporter.test_exporter import a_client, a_store
@@ -63,6 +64,12 @@ def test_a_broker_is_demoted_as_by_the_command():
     assert answer == json.loads(json.dumps(plan_data(plan_demote(STORE.view, SOON_MS, 1), 100)))
     orders = [each["elect"] for each in answer["changes"] if each["topic"] == "orders"]
     assert orders == [3] * 5
+
+
+def test_replicas_are_placed_as_by_the_command():
+    data = plan_data(plan_place(STORE.view, SOON_MS, most=3), 100)
+    assert asked("place", most=3) == json.loads(json.dumps(data))
+    assert CLIENT.get("/api/v1/plans/place", params={"most": 1_001}).status_code == 400
 
 
 def test_the_order_of_restarts_is_that_of_the_command():

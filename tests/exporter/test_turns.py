@@ -33,7 +33,7 @@ def test_what_takes_the_processor_is_answered_in_turn_and_nothing_else():
         "/api/v1/brokers/{broker:int}/restart",
         "/api/v1/brokers/in-sync",
         "/api/v1/matrix",
-        *(f"/api/v1/plans/{name}" for name in ("order", "demote", "roll")),
+        *(f"/api/v1/plans/{name}" for name in ("order", "demote", "place", "roll")),
     }
 
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from threading import Event
 
 import pytest
+from kafka.errors import (
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    StaleMetadata,
+)
+from kafka.protocol.metadata import MetadataRequest
 
 from streaming import bus
 from streaming.exporter.server import SnapshotReader
@@ -41,6 +49,8 @@ def why_not_up(
     *,
     observations: Topic,
     observed_at_ms: int | None = None,
+    snapshots: int = 1,
+    then: Callable[[], None] = lambda: None,
     then_silent: bool = False,
 ) -> str:
     """The exporter's reason for not being up, given the newest observation and snapshot."""
@@ -48,13 +58,18 @@ def why_not_up(
         cluster=ClusterConfig(name=CLUSTER, bootstrap=brokers.bootstrap), bus=BusConfig(shards=1)
     )
     names = bus.topics(config)
-    brokers.world.topics = {names.observations: observations, names.snapshots: stored()}
+    of_snapshots = Topic({number: stored().partitions[0] for number in range(snapshots)})
+    brokers.world.topics = {names.observations: observations, names.snapshots: of_snapshots}
     exporter = SnapshotReader(config, lambda: None)
     if observed_at_ms is not None:
         state = a_state(Partition(), at_ms=observed_at_ms)
         exporter._store.take_snapshot(f"{CLUSTER}/0".encode(), codec.encode(state))
         exporter.publish(UNKNOWN)
+    refreshed = Event()
     with bus.Reader(config, [names.snapshots], "beginning") as reader:
+        then()
+        reader._consumer._cluster.request_update().add_callback(lambda _: refreshed.set())
+        assert refreshed.wait(60)
         if then_silent:
             brokers[1].silent = True
         exporter._look_at_bus(reader)
@@ -88,6 +103,58 @@ def test_before_the_first_snapshot_the_two_are_distinguished_as_well(
     assert why.endswith("observations wait for the query: it is slow, or not running")
     why = why_not_up(bus_brokers, observations=stored())
     assert why.endswith("is the collector running, and does the bus take its writes?")
+
+
+def test_a_look_asks_for_all_topics_once_and_then_for_its_own(bus_brokers: FakeCluster) -> None:
+    config = Config(cluster=ClusterConfig(name=CLUSTER, bootstrap=bus_brokers.bootstrap))
+    names = bus.topics(config)
+    bus_brokers.world.topics = {names.snapshots: stored()}
+
+    def asked_for_all() -> int:
+        return sum(request.topics is None for request in bus_brokers[1].asked_of(MetadataRequest))
+
+    with bus.Reader(config, [names.snapshots], "beginning") as reader:
+        bus_brokers.world.topics[names.observations] = stored(now_ms())
+        assert reader.has_records_since(names.observations, 0)
+        asked = asked_for_all()
+        # The client forgets topics that it does not read whenever it refreshes its metadata.
+        reader._consumer._cluster._partitions.pop(names.observations)
+        assert reader.has_records_since(names.observations, 0)
+        assert asked_for_all() == asked
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError, StaleMetadata]
+)
+def test_whatever_the_client_waited_for_in_vain_the_bus_does_not_answer(error: type) -> None:
+    assert bus.clients.failed(Config(), error("after 2 s")).unreachable
+
+
+def test_a_partition_of_snapshots_that_nobody_leads_is_named(bus_brokers: FakeCluster) -> None:
+    def loses_its_broker() -> None:
+        name = bus.topics(Config()).snapshots
+        bus_brokers.world.topics[name].partitions[0].leader = -1
+
+    old_ms = now_ms() - 75_000
+    why = why_not_up(
+        bus_brokers, observations=stored(old_ms), snapshots=2, observed_at_ms=old_ms,
+        then=loses_its_broker,
+    )  # fmt: skip
+    assert why == (
+        "nobody leads the bus partition kafka-twin.snapshots-0: is its broker away? With "
+        "bus.replication_factor = 3 another one would lead; the newest observation is N s old"
+    )
+
+
+def test_a_reader_of_a_partition_that_nobody_leads_says_so_in_one_line(
+    bus_brokers: FakeCluster,
+) -> None:
+    config = Config(cluster=ClusterConfig(name=CLUSTER, bootstrap=bus_brokers.bootstrap))
+    name = bus.topics(config).snapshots
+    led = stored(now_ms()).partitions[0]
+    bus_brokers.world.topics = {name: Topic({0: led, 1: Stored([9], leader=-1)})}
+    with pytest.raises(bus.BusError, match=rf"nobody leads {name}-1: is its broker away\?"):
+        bus.Reader(config, [name], "beginning")
 
 
 def test_both_are_named_without_the_right_to_describe_observations(

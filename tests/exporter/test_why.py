@@ -47,7 +47,7 @@ def test_a_partition_in_order_says_leader_isr_and_who_leads_next_and_why():
         "acks=all needs 2 (min.insync.replicas)."
     )
     assert kafka == (
-        "If broker 1 is lost, broker 2 leads by Kafka's election (outcome clean, not_judged): it "
+        "If broker 1 is lost, broker 2 leads by Kafka's election (in sync, not judged): it "
         "is the first in the assignment (1, 2, 3) that is in sync and online after the leader."
     )
 
@@ -82,7 +82,7 @@ def test_an_election_that_prefers_warm_replicas_differs_and_says_so():
         if "by KIP-1303's" in each
     ]  # fmt: skip
     assert by_kip == [
-        "If broker 1 is lost, broker 3 leads by KIP-1303's election (outcome clean, warm): this "
+        "If broker 1 is lost, broker 3 leads by KIP-1303's election (in sync, warm): this "
         "rule tries the replicas in another order."
     ]
 

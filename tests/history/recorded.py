@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import msgspec
 
+from streaming.history.changes import ChangeTimes
+from streaming.history.past import PastView, Span
 from streaming.history.replay import Replay
 from streaming.history.saving import Recorded
 from streaming.history.timeline import Timeline, timeline_of
@@ -85,3 +88,38 @@ def an_event(
 def at(cycle: int) -> int:
     """The time of a cycle, from 0."""
     return START_MS + cycle * INTERVAL_MS
+
+
+class RecordedPast:
+    """The past of a recording, without a file."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        timeline = timeline_of(
+            recorded.messages, recorded.cluster, recorded.shards, CATALOG.observations
+        )
+        reads = [[(n, partial(bytes, sent)) for n, sent in each] for each in timeline.messages]
+        whole = Timeline(timeline.cycles, reads)
+        self._replay = Replay(CATALOG, recorded.cluster, recorded.shards, whole, {})
+        self._events = [(msgspec.json.decode(each)["at_ms"], each) for each in recorded.events]
+
+    @property
+    def span(self) -> Span:
+        """All of the recording."""
+        return self._replay.span
+
+    @property
+    def changes(self) -> ChangeTimes:
+        """When its events were."""
+        return ChangeTimes.of([event for _, event in self._events], CATALOG)
+
+    def cycles(self, from_ms: int, to_ms: int) -> Sequence[int]:
+        """The times of its cycles."""
+        return self._replay.cycles(from_ms, to_ms)
+
+    def events(self, from_ms: int, to_ms: int) -> Sequence[bytes]:
+        """Its events."""
+        return [event for at_ms, event in self._events if from_ms <= at_ms <= to_ms]
+
+    def view(self, at_ms: int) -> PastView:
+        """The cluster at a moment."""
+        return self._replay.view(at_ms)

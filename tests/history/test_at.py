@@ -17,6 +17,7 @@ from streaming.exporter.source import ViewSource
 from streaming.history.changes import ChangeTimes
 from streaming.history.moments import AT
 from streaming.history.past import Past, PastView, Span
+from streaming.runtime.clock import utc_text
 from tests.asking import a_view
 from tests.builders import NOW_MS, Partition, a_state
 from tests.exporter.serving import served
@@ -48,6 +49,12 @@ class ArchivedMinute:
     def changes(self) -> ChangeTimes:
         return ChangeTimes.of([], CATALOG)
 
+    def cycles(self, from_ms: int, to_ms: int) -> list[int]:
+        return [NOW_MS - 60_000] if from_ms <= NOW_MS - 60_000 <= to_ms else []
+
+    def events(self, from_ms: int, to_ms: int) -> list[bytes]:
+        return []
+
     def view(self, at_ms: int) -> PastView:
         self.asked += 1
         assert self.may_answer.wait(60)
@@ -57,7 +64,8 @@ class ArchivedMinute:
 def test_every_path_that_answers_from_the_state_has_the_parameter_and_no_other():
     without = {
         "/metrics", "/healthz", "/", "/api/v1/events", "/api/v1/openapi.json",
-        "/api/v1/diff", "/api/v1/history/changes",
+        "/api/v1/diff", "/api/v1/report", "/api/v1/history/changes",
+        "/api/v1/history/events",
     }  # fmt: skip
     for each in endpoints(LIVE):
         has_it = (each.parameters or {}).get("at") is AT
@@ -88,7 +96,8 @@ def test_a_live_exporter_with_a_past_answers_of_both():
     assert summary["not_live"].startswith("the past; shown is ")
     assert summary["not_live"].endswith(", of which not all was recorded")
     assert client.get("/api/v1/summary").json()["not_live"] is None
-    assert client.get("/healthz").text == "ok\n"
+    archived = f"archived: {utc_text(NOW_MS - 60_000)} to {utc_text(NOW_MS)}\n"
+    assert client.get("/healthz").text == f"ok\n{archived}"
     for asked, why in (("-2m", "before the beginning"), ("2999-01-01T00:00:00Z", "in the future")):
         answer = client.get("/api/v1/summary", params={"at": asked})
         assert answer.status_code == 404

@@ -400,8 +400,8 @@ def test_a_message_that_would_take_much_memory_is_refused_before_it_is_decompres
 def test_a_message_that_says_that_it_holds_a_terabyte_is_refused(file: Path, tmp_path: Path):
     def change(members: dict[str, bytes]) -> None:
         state = bytearray(members["states/5/0"])
-        zstd = state.index(b"\x28\xb5\x2f\xfd")  # after the size, which is in front of the frame
-        state[zstd - 8 : zstd] = struct.pack("<q", 1 << 40)
+        lz4 = state.index(b"\x04\x22\x4d\x18")  # after the size, which is in front of the frame
+        state[lz4 - 8 : lz4] = struct.pack("<q", 1 << 40)
         members["states/5/0"] = bytes(state)
 
     path = changed(file, tmp_path / "c", change, said=True)

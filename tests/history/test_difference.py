@@ -17,8 +17,8 @@ from starlette.testclient import TestClient
 from streaming.cli.main import main
 from streaming.exporter.api import application
 from streaming.exporter.capsule import source_of
-from streaming.history.difference import differences_of
-from streaming.history.difference_text import text
+from streaming.history.differences.difference import differences_of
+from streaming.history.differences.text import text
 from streaming.history.moments import time_text
 from streaming.history.opening import Capsule
 from streaming.history.past import PastView

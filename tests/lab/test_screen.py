@@ -71,7 +71,7 @@ def test_a_partition_at_risk_is_a_row_that_is_not_cut_in_a_pipe():
     assert "ledger-of-a-long-name-0" in row
     assert "nobody" in row
     assert "leader cold, at min isr" in row
-    assert row.endswith("3 (clean, cold); under KIP-1303 2 (clean, not judged)")
+    assert row.endswith("3 (in sync, cold); under KIP-1303 2 (in sync, not judged)")
 
 
 def test_tables_are_no_wider_than_the_terminal():

@@ -264,6 +264,7 @@ class SimulatedShard:
             fetch_wait_max_ms=np.full(len(ids), 500),
             capacity_bytes_in_per_s=np.full(len(ids), UNKNOWN),
             capacity_bytes_out_per_s=np.full(len(ids), UNKNOWN),
+            capacity_peak_percent=np.full(len(ids), UNKNOWN),
         )
 
     def _partitions(self) -> tuple[type[Table], pa.Table]:

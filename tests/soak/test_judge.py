@@ -64,7 +64,7 @@ def test_a_change_that_the_record_has_not_is_missing_once_however_long_it_lasts(
     assert disagreement.kind == "missing"
     assert (disagreement.twin, disagreement.kafka) == (1, (2,))
     # The first observation at which no broker can still answer with the old leader.
-    assert disagreement.at_ms == 10_000
+    assert disagreement.at_ms == 12_000
 
 
 def test_a_change_that_kafka_has_not_is_invented() -> None:
@@ -114,22 +114,22 @@ def test_a_record_whose_old_leader_is_not_the_one_before_lacks_a_record() -> Non
 def test_a_missing_change_is_not_counted_again_with_the_next_record() -> None:
     changes = moves((5_500, 2), (50_500, 3))
     [disagreement] = compared(changes, record(52_000, 2, 3)).disagreements
-    assert disagreement.at_ms == 10_000
+    assert disagreement.at_ms == 12_000
 
 
 @pytest.mark.parametrize(
     ("changed_at_ms", "agrees"),
     [
-        (6_000 - BEHIND_MS + 1, True),
-        (6_000 - BEHIND_MS, False),  # every broker's metadata is newer
-        (6_000 + AHEAD_MS, True),
-        (6_000 + AHEAD_MS + 1, True),  # not seen yet, and cannot have been
+        (8_000 - BEHIND_MS + 1, True),
+        (8_000 - BEHIND_MS, False),  # every broker's metadata is newer
+        (8_000 + AHEAD_MS, True),
+        (8_000 + AHEAD_MS + 1, True),  # not seen yet, and cannot have been
     ],
 )
 def test_an_observation_may_be_as_old_as_a_brokers_metadata(
     changed_at_ms: int, agrees: bool
 ) -> None:
-    result = compare_leaders(1, moves((changed_at_ms, 2)), [], [6_000], Span(0, 7_000))
+    result = compare_leaders(1, moves((changed_at_ms, 2)), [], [8_000], Span(0, 9_000))
     assert (not result.disagreements) == agrees
 
 

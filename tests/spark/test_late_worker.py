@@ -26,7 +26,7 @@ import sys, time
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StatefulProcessor
 from streaming.query.late_worker import run_despite_late_worker
-from streaming.query.query import QueryError, _cause
+from streaming.query.query import QueryError, cause
 from streaming.query.session import _needed
 from streaming.runtime.config import Config, QueryConfig
 from streaming.runtime.logs import configure
@@ -49,7 +49,7 @@ def run():
     while query.isActive and not (query.lastProgress or {}).get("stateOperators"):
         time.sleep(0.2)
     if not query.isActive:
-        raise QueryError(_cause(query))
+        raise QueryError(cause(query))
     query.stop()
 
 run_despite_late_worker(run)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import UnknownBrokerIdError
 
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.lab.scenarios import ScriptFailed
@@ -23,6 +24,7 @@ from streaming.runtime.deadline import Deadline
 from streaming.runtime.supervise import Child, children, supervised
 from tests.cluster.broker_client import BrokerClient, Key
 from tests.strangers.kinds import Kind, assignment
+from tests.waiting import until
 from tests.web import get
 
 UP_WITHIN_S: Final = 300.0
@@ -94,11 +96,19 @@ class Stranger:
             }
             for number, topic in enumerate(kind.names())
         }
-        with self.admin() as admin:
-            admin.create_topics(specs, timeout_ms=60_000, wait_for_metadata=True)
+        until(lambda: self._created(specs), 60, "a broker does not know the controller")
         for topic, spec in specs.items():
             self.topics[topic] = len(spec["assignments"])
             fill(self.cluster.bootstrap, kind, topic, len(spec["assignments"]))
+
+    def _created(self, specs: Mapping[str, Any]) -> bool:
+        """Make topics; false where brokers that have just started do not know each other yet."""
+        try:
+            with self.admin() as admin:
+                admin.create_topics(specs, timeout_ms=60_000, wait_for_metadata=True)
+        except UnknownBrokerIdError:
+            return False
+        return True
 
     def get(self, path: str) -> Any:
         """An answer of the exporter's API; None while it gives none."""

@@ -11,6 +11,7 @@ from streaming import bus
 from streaming.bus import shard_of
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, ConfigError
 from streaming.runtime.kafka import clients
+from tests.waiting import patient_ms
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_snapshots_are_compacted_and_the_rest_expires() -> None:
     assert configs["kafka-twin.events"]["retention.ms"] == "604800000"
 
 
-IMPATIENT = {"bootstrap_timeout_ms": 300}
+IMPATIENT = {"bootstrap_timeout_ms": patient_ms(300)}
 CLUSTER = ClusterConfig(bootstrap="a:1, b:2", client={"security_protocol": "SSL"})
 
 

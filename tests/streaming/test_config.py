@@ -56,6 +56,10 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
         ("[query]\ndriver_memory = 'lots'", "query.driver_memory: must look like 512m or 2g"),
         ("[metrics]\ntap_port = 65536", "metrics.tap_port: must be 0 (off) to 65535"),
         ("[metrics]\nquery_port = -1", "metrics.query_port: must be 0 (off) to 65535"),
+        ("[archive]\nmeasurements_ms = 10", "archive.measurements_ms: must be 1000 to 3600000"),
+        ("[archive]\nretention_ms = 60000", "archive.retention_ms: must be at least 7200000"),
+        ("[archive]\ntrigger_ms = 10", "archive.trigger_ms: must be at least 1000"),
+        ('[archive]\ndriver_memory = "1t"', "archive.driver_memory: must look like 512m or 2g"),
         ("[exporter]\nmcp = 'maybe'", "exporter.mcp: Invalid enum value 'maybe'"),
         (
             "[exporter]\nhost = '0.0.0.0'\nmcp = true",
@@ -121,12 +125,13 @@ def test_metrics_are_asked_for_by_a_template_and_by_broker(tmp_path):
 def test_a_broker_has_its_own_capacity_or_that_of_all(tmp_path):
     capacity = loaded(
         tmp_path,
-        "[capacity]\nbytes_in_per_s = 5\n[capacity.brokers]\n"
-        "7 = { bytes_out_per_s = 9 }\n8 = { bytes_in_per_s = -1 }",
+        "[capacity]\nbytes_in_per_s = 5\npeak_percent = 200\n[capacity.brokers]\n"
+        "7 = { bytes_out_per_s = 9 }\n8 = { bytes_in_per_s = -1, peak_percent = -1 }",
         KAFKA_TWIN_CAPACITY_BYTES_OUT_PER_S="6",
     ).capacity
-    assert [capacity.of_broker(broker) for broker in (1, 7, 8)] == [(5, 6), (5, 9), (-1, 6)]
-    assert Config().capacity.of_broker(1) == (-1, -1)
+    of_brokers = [tuple(capacity.of_broker(broker).values()) for broker in (1, 7, 8)]
+    assert of_brokers == [(5, 6, 200), (5, 9, 200), (-1, 6, -1)]
+    assert set(Config().capacity.of_broker(1).values()) == {-1}
 
 
 def test_secrets_come_from_the_environment_and_are_never_shown(tmp_path):

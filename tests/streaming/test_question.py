@@ -29,8 +29,8 @@ from streaming.questions.parameters import (
     text,
     yes_or_no,
 )
-from streaming.questions.quantities import MAX_AMOUNT
 from streaming.questions.question import Question, question, questions_of
+from streaming.runtime.quantities import MAX_AMOUNT
 from tests.asking import answered
 from tests.builders import NOW_MS
 from tests.examples import examples

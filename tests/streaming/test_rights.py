@@ -46,7 +46,9 @@ def test_a_right_to_read_all_topics_contains_most_others():
 def test_each_says_what_is_lost_and_who_needs_it():
     for right in rights(Config()):
         assert right.without == "; ".join(WITHOUT[what] for what in right.wants)
-        assert set(right.programs) <= {"collector", "query", "exporter", "tap", "plan"}
+        assert set(right.programs) <= {
+            "collector", "query", "exporter", "tap", "plan", "archive"
+        }  # fmt: skip
         assert right.programs
         for what in right.wants:
             assert right_for(Config(), what) == right

@@ -14,7 +14,7 @@ from streaming.runtime.deadline import Deadline
 from streaming.runtime.supervise import Child, children, supervised
 from tests.waiting import until
 
-LIVES = "import time; print('up', flush=True); time.sleep(600)"
+LIVES = "import time; print('it lives', flush=True); time.sleep(600)"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + LIVES
 
 
@@ -25,7 +25,7 @@ def child(tmp_path: Path, program: str, name: str = "one") -> Child:
 def lines_of(program: Child) -> int:
     """How many times it has come up so far."""
     assert program.log_file is not None
-    return program.log_file.read_text().count("up") if program.log_file.exists() else 0
+    return program.log_file.read_text().count("it lives") if program.log_file.exists() else 0
 
 
 def is_gone(pid: int) -> bool:
@@ -89,14 +89,14 @@ def test_a_child_that_will_not_stop_is_killed_at_the_deadline(tmp_path: Path) ->
     deaf = child(tmp_path, DEAF)
     with supervised([deaf], stop_within_s=0.5):
         until(lambda: lines_of(deaf) == 1)
-        assert deaf.process is not None
+        assert deaf.process is not None, f"it ended: {deaf.log_file and deaf.log_file.read_text()}"
         pid = deaf.process.pid
     assert is_gone(pid)
     assert deaf.process.returncode == -signal.SIGKILL
 
 
 def test_a_stop_while_a_child_waits_for_its_restart_starts_nothing(tmp_path: Path) -> None:
-    falls = child(tmp_path, "print('up', flush=True); raise SystemExit(3)")
+    falls = child(tmp_path, "print('it lives', flush=True); raise SystemExit(3)")
     falls.pause_s = 30
     with supervised([falls]):
         until(lambda: falls.due_s > 0)

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
@@ -205,7 +205,7 @@ STORED = [table for table in CATALOG.stored if table not in codec.SPINE]
 
 class TestRoundTrip:
     @pytest.mark.parametrize("table", STORED, ids=lambda table: table.kind)
-    @settings(max_examples=20)
+    @examples(20)
     @given(draw=st.data())
     def test_every_stored_table_comes_back_whatever_its_columns_hold(self, table, draw):
         state = simulated()
@@ -216,7 +216,7 @@ class TestRoundTrip:
         assert [v.dtype for v in decoded.state[table].values()] == [c.dtype for c in table.columns]
 
     @pytest.mark.parametrize("table", CATALOG.remembered, ids=lambda table: table.kind)
-    @settings(max_examples=20)
+    @examples(20)
     @given(draw=st.data())
     def test_every_remembered_table_comes_back_whatever_its_columns_hold(self, table, draw):
         held = draw.draw(tables(table, simulated()))
@@ -529,7 +529,7 @@ class TestRowsThatDoNotFit:
             decode(message, CATALOG)
         assert refusal.value.reason == "rows"
 
-    @settings(max_examples=300)
+    @examples(300)
     @given(noise=st.binary(max_size=40), at=st.integers(0, 2**16), cut=st.booleans(),
            plain=st.booleans())  # fmt: skip
     def test_no_bytes_crash_the_reader(self, noise, at, cut, plain):

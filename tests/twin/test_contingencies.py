@@ -18,7 +18,8 @@ from twin.declarations.table import KAFKA, NO_BROKER
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
-from twin.questions.contingencies import Contingencies, contingencies, counted_things
+from twin.questions.contingencies import Contingencies, contingencies
+from twin.questions.effects import counted_things
 from twin.rules.brokers.racks import rack_names, racks_of
 from twin.rules.tiering.coverage import Coverage
 from twin.tables.state import Brokers, Partitions
@@ -49,7 +50,7 @@ def judged(state: ShardState) -> tuple[Contingencies, np.ndarray, np.ndarray]:
     brokers = state[Brokers]
     ids = np.sort(brokers.broker)
     rack = racks_of(brokers, ids)
-    return contingencies(state, ids, rack), ids, rack
+    return contingencies([state], ids, rack), ids, rack
 
 
 @examples(2_000)
@@ -72,11 +73,11 @@ def test_each_loss_of_several_is_that_of_losing_them_one_by_one(seed, lost, repl
 
     one, other = sorted(data.draw(st.sets(st.integers(0, BROKERS - 1), min_size=2, max_size=2)))
     agrees(found.broker[:, one], [ids[one]])
-    agrees(found.pair[:, one, other], [ids[one], ids[other]])
+    agrees(found.pairs(one, other), [ids[one], ids[other]])
     agrees(found.rack[:, rack[one]], ids[rack == rack[one]])
     if rack[one] != rack[other]:
         gone = [*ids[rack == rack[one]], ids[other]]
-        agrees(found.rack_and_one[:, rack[one], other], gone)
+        agrees(found.racks_and_one(rack[one], other), gone)
 
 
 def test_shards_add_up():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.exporter.views.api import partition_objects
@@ -23,6 +23,7 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
+from tests.examples import examples
 from tests.reading import conditions
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
@@ -387,7 +388,7 @@ def test_offsets_that_the_collector_left_out_are_counted_once():
 # ---------------------------------------------------------------- for all inputs
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 10**6), cycles=st.integers(1, 5), groups=st.integers(1, 4))
 def test_every_row_is_what_its_own_numbers_say(seed, cycles, groups):
     """The same, one row at a time and in plain words."""

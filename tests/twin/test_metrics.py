@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from streaming.archive.own_metrics import OWN as ARCHIVE
 from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.exporter.metrics.series import SERIES_LEVELS
 from streaming.exporter.own_metrics import OWN
@@ -13,7 +14,7 @@ from twin.builtin import CATALOG
 from twin.declarations.declare import LEVEL_LABELS
 from twin.declarations.signature import Reads
 
-METRICS = (*CATALOG.all_metrics, *OWN, *COLLECTOR, *QUERY, *TAP)
+METRICS = (*CATALOG.all_metrics, *OWN, *COLLECTOR, *QUERY, *ARCHIVE, *TAP)
 BY_NAME = {metric.series_name: metric for metric in METRICS}
 
 REFERS_ELSEWHERE = re.compile(

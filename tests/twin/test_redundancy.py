@@ -1,10 +1,11 @@
 """Partitions that no state of the cluster makes safe, and what a loss harms of the others."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import Partition, a_state
+from tests.examples import examples
 from tests.reading import open_risks
 from tests.twin.test_gate import simulated
 from twin.engine.state import ShardState
@@ -108,7 +109,7 @@ def test_nothing_about_a_diskless_topic_is_judged():
     assert shard_totals(state)["kafka_twin_partitions_diskless"] == {(): 2}
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(seed=st.integers(0, 10**6), lost=st.sets(st.integers(1, 6), max_size=2))
 def test_what_a_loss_harms_is_what_counting_partition_by_partition_gives(seed, lost):
     """The elections are those of ``whatif lose``, which fences the broker."""

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import Log, Partition, a_state, empty
+from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER, UNKNOWN
@@ -116,7 +117,7 @@ def test_what_losing_a_broker_does_covers_every_partition_it_leads_once(seed):
 
 
 @given(cut=st.lists(st.booleans(), min_size=20, max_size=20), seed=st.integers(0, 20))
-@settings(max_examples=40)
+@examples(40)
 def test_counts_of_shards_add_up_to_the_counts_of_all(cut, seed):
     state = a_lively_state(seed)
     # Whole topics, as a shard has them: min ISR follows a topic's first partition.

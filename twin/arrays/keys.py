@@ -6,6 +6,7 @@ the pairs of a whole table can be sorted, compared and searched in one call.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -72,3 +73,41 @@ def pairs(one: Int64, other: Int64) -> tuple[Rows, Rows]:
     here = np.repeat(np.arange(len(one)), count)
     nth = np.arange(len(here)) - np.repeat(np.cumsum(count) - count, count)
     return here, order[first[here] + nth]
+
+
+def groups(columns: Iterable[Array]) -> tuple[Rows, Rows]:
+    """[G] a row of each group of equal rows, and [N] the group of each row.
+
+    Args:
+        columns: [N] each, whole numbers or booleans; at least one.
+    """
+    code: Int64 = np.zeros(1, np.int64)
+    codes = 1
+    for values in columns:
+        numbers, count = _from_zero(values)
+        if codes > _MOST_CODES // count:
+            code, codes = _ranks(code)
+        if codes > _MOST_CODES // count:
+            numbers, count = _ranks(numbers)
+        code, codes = code * count + numbers, codes * count
+    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    return first, group
+
+
+_MOST_CODES: Final = 1 << 62
+
+
+def _from_zero(values: Array) -> tuple[Int64, int]:
+    """[N] the values less the lowest, and how many there may be."""
+    if not len(values):
+        return np.zeros(0, np.int64), 1
+    low, high = int(values.min()), int(values.max())
+    if high - low >= _MOST_CODES:
+        return _ranks(values)
+    return values.astype(np.int64) - low, high - low + 1
+
+
+def _ranks(values: Array) -> tuple[Int64, int]:
+    """[N] the place of each value among all that occur, and how many these are."""
+    unique, place = np.unique(values, return_inverse=True)
+    return place.astype(np.int64), len(unique)

@@ -9,7 +9,7 @@ from functools import reduce
 
 import numpy as np
 
-from twin.declarations.table import Array, Bool, Int32
+from twin.declarations.table import Array, Bool, Int32, Int64
 
 
 def over_slots(combine: np.ufunc, values: Array) -> Array:
@@ -26,3 +26,8 @@ def any_slot(mask: Bool) -> Bool:
 def count_slots(mask: Bool) -> Int32:
     """[P] how many slots of the mask [P, R] are set."""
     return over_slots(np.add, mask.astype(np.int32))
+
+
+def as_sets(mask: Bool) -> Int64:
+    """[P] the slots of the mask [P, R] that are set, as bits of a number."""
+    return over_slots(np.add, mask.astype(np.int64) << np.arange(mask.shape[1]))

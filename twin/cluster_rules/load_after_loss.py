@@ -1,8 +1,8 @@
 """Brokers that would carry more than their capacity if another broker were lost.
 
 The capacity is what the configuration says of each broker: bytes a second from producers and to
-consumers, as Kafka counts them in BytesInPerSec and BytesOutPerSec. Without it nothing is judged,
-and shards report nothing.
+consumers, as Kafka counts them in BytesInPerSec and BytesOutPerSec, or a percentage of the most
+that it carried in a week. Without it nothing is judged, and shards report nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from twin.declarations.table import (
 )
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.load.amounts import IN, LEADERS, OUT, QUANTITIES, Amounts
-from twin.rules.load.forecast import Forecast, capacities, exceeds, in_turn, measured
+from twin.rules.load.capacity import is_limited, peak_percents, set_capacities, with_peaks
+from twin.rules.load.forecast import Forecast, exceeds, in_turn, measured
+from twin.rules.load.peaks import CarriedPeaks
 from twin.rules.load.shifts import Carried, LoadTables, Shifts
 from twin.tables.state import BrokerMetrics, Brokers
 
@@ -47,7 +49,7 @@ class Direction(IntEnum):
 _DIRECTIONS = {IN: Direction.IN, OUT: Direction.OUT}
 
 
-class BrokerLoads(ShardReport, kind="broker_loads"):
+class BrokerLoads(ShardReport, kind="broker_loads", version=2):
     """[K] what each broker carries of a shard, sorted by id; no rows where no capacity is set.
 
     What brokers measure, and their capacity, are the same in every shard.
@@ -64,6 +66,10 @@ class BrokerLoads(ShardReport, kind="broker_loads"):
     measured_bytes_out_per_s: Float64 = column("the broker's own metric", fill=np.nan)
     capacity_bytes_in_per_s: Float64 = column("its capacity; NaN if none is set", fill=np.nan)
     capacity_bytes_out_per_s: Float64 = column("its capacity; NaN if none is set", fill=np.nan)
+    capacity_peak_percent: Float64 = column(
+        "its capacity as a percentage of the most it carried in a week; NaN if none is set",
+        fill=np.nan,
+    )
 
 
 class LoadShifts(ShardReport, kind="load_shifts"):
@@ -86,14 +92,15 @@ def broker_loads(
     tables: LoadTables, metrics: BrokerMetrics, brokers: Brokers, cycle: Cycle
 ) -> BrokerLoads:
     """The sums of a shard, if a capacity is set."""
-    capacity = capacities(brokers, brokers.broker)
-    if np.isnan(capacity).all():
+    if not is_limited(brokers):
         return BrokerLoads.empty()
+    capacity = set_capacities(brokers, brokers.broker)
+    percent = peak_percents(brokers, brokers.broker)
     own = measured(metrics, brokers.broker, cycle.observed_at_ms)
     now = Carried(tables, brokers.broker, cycle.observed_at_ms).now()
     sums = [part[quantity] for quantity in _JUDGED for part in (now.known, now.unknown)]
     return BrokerLoads.from_values(
-        [brokers.broker, *sums, own[IN], own[OUT], capacity[IN], capacity[OUT]]
+        [brokers.broker, *sums, own[IN], own[OUT], capacity[IN], capacity[OUT], percent]
     )
 
 
@@ -102,7 +109,7 @@ def load_shifts(
     tables: LoadTables, brokers: Brokers, following: NextLeaders, cycle: Cycle
 ) -> LoadShifts:
     """What shifts by Kafka's election rule, if a capacity is set."""
-    if np.isnan(capacities(brokers, brokers.broker)).all():
+    if not is_limited(brokers):
         return LoadShifts.empty()
     carried = Carried(tables, brokers.broker, cycle.observed_at_ms)
     shifts = carried.shifts(carried.next_leaders(following))
@@ -130,12 +137,16 @@ class LoadsAfterLoss(ClusterTable, kind="loads_after_loss"):
 
 
 @rule
-def loads_after_loss(loads: BrokerLoads, shifts: LoadShifts) -> LoadsAfterLoss:
+def loads_after_loss(
+    loads: BrokerLoads, shifts: LoadShifts, peaks: CarriedPeaks, cycle: Cycle
+) -> LoadsAfterLoss:
     """By the sums of all shards."""
     broker, at = np.unique(loads.broker, return_inverse=True)
     if not len(broker):
         return LoadsAfterLoss.empty()
-    forecast, capacity = _forecast(broker, at, loads, shifts)
+    forecast, limit = _forecast(broker, at, loads, shifts)
+    percent = highest_of(loads.capacity_peak_percent, at, len(broker))
+    capacity = with_peaks(limit, percent, peaks, broker, cycle.observed_at_ms)
     above, may_be = exceeds(forecast, capacity)
     is_survivor = ~np.eye(len(broker), dtype=bool)
     above, may_be = above & is_survivor, may_be & is_survivor
@@ -161,7 +172,7 @@ def loads_after_loss(loads: BrokerLoads, shifts: LoadShifts) -> LoadsAfterLoss:
 def _forecast(
     broker: Int32, at: Array, loads: BrokerLoads, shifts: LoadShifts
 ) -> tuple[Forecast, Float64]:
-    """The forecast for each broker lost in turn, and [Q, B] capacities."""
+    """The forecast for each broker lost in turn, and [Q, B] the capacities that are set."""
     size, quantities = len(broker), len(QUANTITIES)
     own, capacity = np.full((2, quantities, size), np.nan)
     now = _zeros(size)
@@ -178,8 +189,8 @@ def _forecast(
     np.add.at(dropped.known[OUT], place, shifts.dropped_bytes_out[is_here])
     np.add.at(dropped.unknown[OUT], place, shifts.dropped_bytes_out_unknown[is_here])
     for quantity, name in ((IN, "bytes_in_per_s"), (OUT, "bytes_out_per_s")):
-        own[quantity] = _highest(getattr(loads, f"measured_{name}"), at, size)
-        capacity[quantity] = _highest(getattr(loads, f"capacity_{name}"), at, size)
+        own[quantity] = highest_of(getattr(loads, f"measured_{name}"), at, size)
+        capacity[quantity] = highest_of(getattr(loads, f"capacity_{name}"), at, size)
     return in_turn(now, Shifts(gained, dropped), own), capacity
 
 
@@ -188,7 +199,7 @@ def _zeros(*shape: int) -> Amounts:
     return Amounts(known, unknown)
 
 
-def _highest(values: Float64, at: Array, size: int) -> Float64:
+def highest_of(values: Float64, at: Array, size: int) -> Float64:
     """[B] what shards say of each broker: the same, but for a shard that reported earlier."""
     highest = np.full(size, np.nan)
     np.fmax.at(highest, at, values)

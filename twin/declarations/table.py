@@ -95,6 +95,18 @@ class Column:
     in_api: bool = True
     minus_one_is_a_value: bool = False
 
+    @property
+    def is_measurement(self) -> bool:
+        """Whether it is read off something that moves by itself: an offset, size, time or rate.
+
+        The last word of the name is the unit. All other columns are decisions: somebody, or a rule,
+        settled on the value, such as a leader, a flag or a verdict.
+        """
+        return self.dtype.kind == "f" or self.name.rpartition("_")[2] in _MEASURED_IN
+
+
+_MEASURED_IN: Final = ("offset", "bytes", "ms", "s", "records", "ratio")
+
 
 def column(
     meaning: str, *, source: str = "", fill: Any = UNKNOWN, enum: type[Enum] | None = None,

@@ -100,7 +100,7 @@ def _risks(earlier: ShardState, after: ShardState) -> Iterator[Change]:
                 text = f"{{p}}: {risk.sentence}"
                 yield _change(after, "risk_opened", Occurrence(text, row, detail=risk.name))
             elif closed >> number & 1:
-                text = f"{{p}}: no longer: {risk.sentence}"
+                text = f"{{p}}: the risk {risk.name} has closed"
                 yield _change(after, "risk_closed", Occurrence(text, row, detail=risk.name))
 
 

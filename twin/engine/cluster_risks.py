@@ -181,7 +181,7 @@ def cluster_risk_events(risks: Sequence[Risk]) -> EventSource:
                 about = "the cluster" if broker == NO_BROKER else f"broker {broker}"
                 kind, text = "risk_opened", f"{about}: {risk.sentence}"
                 if broker in before:
-                    kind, text = "risk_closed", f"{about}: no longer: {risk.sentence}"
+                    kind, text = "risk_closed", f"{about}: the risk {risk.name} has closed"
                 yield Occurrence(text, kind=kind, broker=broker, detail=risk.name)
 
     return EventSource(("risk_opened", "risk_closed"), "broker", occurrences,

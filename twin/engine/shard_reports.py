@@ -3,7 +3,9 @@
 The cluster's own shard observes the ``ShardReport`` tables of the others. A finding about the whole
 cluster needs the reports of all of them, so a cluster rule is called only while all of them
 are present and recent. Otherwise its table has no rows, its metrics have no series, and its risks
-stay as they were. The engine ensures that, so no rule can forget it.
+stay as they were. A table that its rule computes from its earlier rows keeps them meanwhile, or a
+shard that is late for a minute would end a memory of days. The engine ensures that, so no rule can
+forget it.
 """
 
 from __future__ import annotations
@@ -72,8 +74,17 @@ def are_whole(reports: Reports, index: ReportIndex, cycle: Cycle) -> bool:
 
 
 def rule_if_whole(rule: Rule, reports: Reports) -> Rule:
-    """The rule, changed to make a table without rows while a report of a shard is missing."""
-    compute = _if_whole(rule.compute, reports, rule.makes.from_values(_no_rows(rule.makes)))
+    """The rule, changed to keep its table while a report of a shard is missing.
+
+    A table that does not depend on its own earlier rows has none meanwhile.
+    """
+    remembers = [p.name for p in rule.reads if (p.reads, p.table) == (Reads.BEFORE, rule.makes)]
+    compute = _if_whole(
+        rule.compute,
+        reports,
+        rule.makes.from_values(_no_rows(rule.makes)),
+        remembers[0] if remembers else "",
+    )
     return replace(rule, compute=compute, reads=(*_GATE, *rule.reads))
 
 
@@ -99,9 +110,15 @@ def _gate(_index: ReportIndex, _cycle: Cycle) -> None:
 _GATE: Final = parameters(_gate)
 
 
-def _if_whole(function: Callable[..., Any], reports: Reports, otherwise: Any) -> Callable[..., Any]:
+def _if_whole(
+    function: Callable[..., Any], reports: Reports, otherwise: Any, kept: str = ""
+) -> Callable[..., Any]:
+    """The function; ``otherwise`` while a report is missing, or the input of the name ``kept``."""
+
     def call(_index: ReportIndex, _cycle: Cycle, **inputs: Any) -> Any:
-        return function(**inputs) if are_whole(reports, _index, _cycle) else otherwise
+        if are_whole(reports, _index, _cycle):
+            return function(**inputs)
+        return inputs[kept] if kept else otherwise
 
     return call
 

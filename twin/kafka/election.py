@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,16 @@ class Outcome(IntEnum):
     LAST_KNOWN = 2  # the last known leader: committed records may be lost
     UNCLEAN = 3  # any live replica: committed records may be lost
     NONE = 4  # the partition stays offline
+
+
+OUTCOME_WORDS: Final = {
+    "clean": "in sync",
+    "elr": "eligible (ELR)",
+    "last_known": "last known leader",
+    "unclean": "unclean",
+    "none": "nobody",
+}
+"""Who leads then, for a person: by the command line, the console and Grafana alike."""
 
 
 @dataclass(frozen=True, slots=True)

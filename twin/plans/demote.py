@@ -7,7 +7,7 @@ moves the leadership. The effect lasts until the order is restored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +44,9 @@ def leaders_of(state: ShardState, brokers: Int32) -> Int64:
     return _counted(state[Partitions].leader, brokers)
 
 
-def demote(state: ShardState, broker: int, leaders: Int64) -> Demotion:
+def demote(
+    state: ShardState, broker: int, leaders: Int64, spared: Collection[int] = ()
+) -> Demotion:
     """Give the broker's leaderships to warm replicas in sync, so that leaders are spread evenly.
 
     Partitions that it does not lead are included if it is their preferred replica, since leader
@@ -54,12 +56,13 @@ def demote(state: ShardState, broker: int, leaders: Int64) -> Demotion:
         state: the state of one shard.
         broker: the broker that should not lead.
         leaders: [B] partitions that each of the state's brokers leads, in all shards.
+        spared: brokers that get no leadership which another one can have.
     """
     brokers, assignment = state[Brokers], state[Assignment].broker
     leads = state[Partitions].leader == broker
     concerned = is_described(state) & (leads | (assignment[:, 0] == broker))
     moving = is_reassigning(state)
-    candidates = _candidates(state, broker) & (concerned & ~moving)[:, None]
+    candidates = _candidates(state, broker, spared) & (concerned & ~moving)[:, None]
     has_candidate = np.logical_or.reduce(candidates, axis=1)
     row = np.flatnonzero(has_candidate)
     freed = leaders - _counted(state[Partitions].leader[row], brokers.broker)
@@ -81,7 +84,7 @@ def demote(state: ShardState, broker: int, leaders: Int64) -> Demotion:
     )
 
 
-def _candidates(state: ShardState, broker: int) -> Bool:
+def _candidates(state: ShardState, broker: int, spared: Collection[int]) -> Bool:
     """[P, R] replicas that could lead: warm or not judged; a leader elsewhere stays."""
     coverage = state[ReplicaCoverage].coverage
     able: Bool = could_lead(state) & (state[Assignment].broker != broker)
@@ -89,6 +92,11 @@ def _candidates(state: ShardState, broker: int) -> Bool:
     leads = able & state[Roles].is_leader
     stays = np.logical_or.reduce(leads, axis=1)
     able = np.where(stays[:, None], leads, able)
+    if spared:
+        others = able & ~np.isin(state[Assignment].broker, list(spared))
+        able = np.where(
+            np.logical_or.reduce(others, axis=1)[:, None] & ~stays[:, None], others, able
+        )
     return able
 
 

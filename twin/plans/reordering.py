@@ -28,6 +28,7 @@ class Obstacle(Enum):
     PREFERRED_COLD = "with a cold preferred replica (only --preferred changes that)"
     LED_COLD = "led by a cold replica (leader balancing elects the preferred one)"
     SILENT = "with a replica on a broker that does not answer (its offsets may be old)"
+    NOT_IN_SYNC = "with a replica that is not in sync or does not answer (it has to catch up first)"
     NO_WARM = "without another replica that is in sync and warm"
 
 

@@ -21,6 +21,7 @@ from twin.questions import gate, whatif
 from twin.questions.gate import Names, Terms
 from twin.questions.quorum import newest_quorum
 from twin.questions.whatif import Loss
+from twin.rules.load.peaks import CarriedPeaks
 from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment
 
@@ -59,6 +60,7 @@ def roll(
     terms: Terms,
     by_rack: bool = False,
     most: int | None = None,
+    peaks: CarriedPeaks | None = None,
 ) -> Roll:
     """The plan for those brokers; ``states`` are all shards of the cluster.
 
@@ -68,12 +70,13 @@ def roll(
         terms: the margin and the allowed reasons, as for the gate.
         by_rack: a batch may be several brokers of one rack; one broker otherwise.
         most: the largest number of brokers in a batch.
+        peaks: the most that brokers carried; a capacity may be a percentage of it.
     """
     alone: dict[int, Names] = {}
     costs: dict[tuple[int, ...], RestartCosts] = {}
     for broker in sorted(targets):
         losses = [whatif.lose(state, [broker]) for state in states]  # used by both calls
-        alone[broker] = gate.reasons(states, [broker], terms, losses)
+        alone[broker] = gate.reasons(states, [broker], terms, losses, peaks=peaks)
         if not _blocking(alone[broker], terms):
             costs[broker,] = _costs(states, [broker], losses)
     able = [broker for (broker,) in costs]
@@ -84,7 +87,7 @@ def roll(
         in_order = sorted(able, key=lambda b: (racks.get(b, NO_RACK), b in last, b))
         for rack, brokers in groupby(in_order, key=lambda b: racks.get(b, NO_RACK)):
             limit = 1 if rack == NO_RACK else most
-            batches += _together(states, list(brokers), terms, limit)
+            batches += _together(states, list(brokers), terms, limit, peaks)
     else:
         batches = [(broker,) for broker in able]
     batches.sort(key=lambda batch: not last.isdisjoint(batch))
@@ -94,7 +97,7 @@ def roll(
         if len(brokers) == 1:
             return Batch(brokers, rack, alone[brokers[0]], costs[brokers])
         losses = [whatif.lose(state, brokers) for state in states]
-        against = gate.reasons(states, brokers, terms, losses)
+        against = gate.reasons(states, brokers, terms, losses, peaks=peaks)
         return Batch(brokers, rack, against, _costs(states, brokers, losses))
 
     left_out = (LeftOut(b, _blocking(alone[b], terms)) for b in alone if b not in able)
@@ -109,21 +112,29 @@ def _costs(
 
 
 def _together(
-    states: Sequence[ShardState], brokers: Sequence[int], terms: Terms, most: int | None
+    states: Sequence[ShardState],
+    brokers: Sequence[int],
+    terms: Terms,
+    most: int | None,
+    peaks: CarriedPeaks | None,
 ) -> Iterator[tuple[int, ...]]:
     """Split brokers, each of which may be restarted alone, into batches that may go together."""
     # A partition on only one of them loses no more by a batch than by that broker alone.
     shared = [_shared_partitions(state, brokers) for state in states]
     waiting = list(brokers)
+
+    def blocks(batch: Sequence[int]) -> bool:
+        return bool(_blocking(gate.reasons(shared, batch, terms, whole=states, peaks=peaks), terms))
+
     while waiting:
         batch = waiting[:most]
-        if _blocking(gate.reasons(shared, batch, terms, whole=states), terms):
+        if blocks(batch):
             batch = waiting[:1]
             for broker in waiting[1:]:
                 if len(batch) == most:
                     break
                 more = [*batch, broker]
-                if not _blocking(gate.reasons(shared, more, terms, whole=states), terms):
+                if not blocks(more):
                     batch.append(broker)
         waiting = [broker for broker in waiting if broker not in batch]
         yield tuple(batch)

@@ -36,6 +36,7 @@ from twin.questions.quorum import newest_quorum
 from twin.questions.whatif import Loss
 from twin.rules.election.next_leader import Candidates
 from twin.rules.election.redundancy import Redundancy, Spare
+from twin.rules.load.peaks import CarriedPeaks
 from twin.rules.partitions.leaders import Roles, has_flag
 from twin.rules.partitions.topic_configs import LeaderMinIsr
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
@@ -110,6 +111,7 @@ def reasons(
     terms: Terms,
     losses: Sequence[Loss] | None = None,
     whole: Sequence[ShardState] | None = None,
+    peaks: CarriedPeaks | None = None,
 ) -> Names:
     """The reasons against restarting those brokers together, allowed ones included.
 
@@ -119,6 +121,7 @@ def reasons(
         terms: the margin asked for, and the reasons that are allowed.
         losses: the loss of those brokers in each state; computed if omitted.
         whole: all partitions, where ``states`` have only some: what brokers carry is a sum of all.
+        peaks: the most that brokers carried; a capacity may be a percentage of it.
     """
     brokers = newest_brokers(states)
     if losses is None:
@@ -127,7 +130,8 @@ def reasons(
         restart(state, together, terms, loss) for state, loss in zip(states, losses, strict=True)
     ]
     parts.append(of_quorum(newest_quorum(states), together))
-    parts.append(of_loads(states, together, losses) if whole is None else of_loads(whole, together))
+    carried = (states, losses) if whole is None else (whole, None)
+    parts.append(of_loads(carried[0], together, carried[1], peaks))
     # A broker that is out serves nothing, so others need not be in sync; they may wait for it.
     if not together or np.isin(list(together), brokers.broker[~_is_out(brokers)]).any():
         parts.append(not_in_sync(outside_isr(state, together) for state in states))
@@ -194,10 +198,13 @@ def _harmed(
 
 
 def of_loads(
-    states: Sequence[ShardState], together: Collection[int], losses: Sequence[Loss] | None = None
+    states: Sequence[ShardState],
+    together: Collection[int],
+    losses: Sequence[Loss] | None = None,
+    peaks: CarriedPeaks | None = None,
 ) -> Names:
     """Brokers that would carry more than their capacity, where one is configured."""
-    names = above_capacity(states, together, losses)
+    names = above_capacity(states, together, losses, peaks)
     return {Reason.OVER_CAPACITY: names} if names else {}
 
 

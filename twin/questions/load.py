@@ -16,13 +16,15 @@ import numpy as np
 
 from twin.arrays.slots import any_slot
 from twin.declarations.signature import parameters
-from twin.declarations.table import KAFKA, Int32
+from twin.declarations.table import KAFKA, NO_BROKER, Float64, Int32, Rows
 from twin.engine.state import ShardState
 from twin.questions.whatif import Loss, lose, on_brokers
 from twin.rules.election.ballots import Ballot
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.load.amounts import IN, OUT, Amounts
-from twin.rules.load.forecast import at_once, capacities, exceeds, measured
+from twin.rules.load.capacity import capacities, is_limited
+from twin.rules.load.forecast import at_once, exceeds, measured
+from twin.rules.load.peaks import CarriedPeaks
 from twin.rules.load.shifts import Carried, LoadTables, Shifts
 from twin.tables.state import BrokerMetrics, Brokers, Partitions
 
@@ -83,22 +85,27 @@ def _load(carried: Carried, leaders: Mapping[str, Int32]) -> Load:
     return Load(carried.now(), shifts)
 
 
+def peaks_of(cluster: ShardState | None) -> CarriedPeaks:
+    """The peaks of all brokers, from the cluster's own shard; empty while that shard is unknown."""
+    return CarriedPeaks.empty() if cluster is None else cluster[CarriedPeaks]
+
+
 def above_capacity(
-    states: Sequence[ShardState], gone: Collection[int], losses: Sequence[Loss] | None = None
+    states: Sequence[ShardState],
+    gone: Collection[int],
+    losses: Sequence[Loss] | None = None,
+    peaks: CarriedPeaks | None = None,
 ) -> list[str]:
     """The survivors that would carry more than their capacity, and how much, as texts.
 
     A part that is unknown counts as nothing. Without a capacity nothing is computed.
     """
-    newest = max(states, key=lambda state: state.observed_at_ms, default=None)
-    if newest is None or not gone:
-        return []
-    broker = np.unique(newest[Brokers].broker)
-    capacity = capacities(newest[Brokers], broker)
-    if np.isnan(capacity).all():
+    capacity = _capacities(states, peaks)
+    if not gone or capacity is None:
         return []
     if losses is None:
         losses = [lose(state, gone) for state in states]
+    broker = _brokers(states)
     load = reduce(
         add,
         (
@@ -106,11 +113,74 @@ def above_capacity(
             for state, loss in zip(states, losses, strict=True)
         ),
     )
+    above = _above(states, capacity, load.now, load.shifts[KAFKA])
+    return [text_of_share(*each) for each in above.items() if each[0] not in gone]
+
+
+def above_capacity_after_moves(
+    states: Sequence[ShardState],
+    moves: Iterable[tuple[Rows, Int32]],
+    peaks: CarriedPeaks | None = None,
+) -> dict[int, float]:
+    """The brokers that would carry more than their capacity, and which share of it.
+
+    A part that is unknown counts as nothing. Without a capacity nothing is computed.
+
+    Args:
+        states: all shards.
+        moves: for each shard, partitions and who leads them then; no replica is lost.
+        peaks: the most that brokers carried; a capacity may be a percentage of it.
+    """
+    capacity = _capacities(states, peaks)
+    if capacity is None:
+        return {}
+    broker = _brokers(states)
+    now, shifts = [], []
+    for state, (row, leader) in zip(states, moves, strict=True):
+        carried = _carried(state, broker, ())
+        leaders = state[Partitions].leader.copy()
+        is_moved = (leaders[row] != leader) & (leaders[row] != NO_BROKER)
+        leaders[row] = leader
+        now.append(carried.now())
+        shifts.append(carried.shifts_of_leaders(row[is_moved], leaders))
+    return _above(states, capacity, reduce(add, now), reduce(add, shifts))
+
+
+def text_of_share(broker: int, share: float) -> str:
+    """``broker 3 (130 % of its capacity)``."""
+    return f"broker {broker} ({share:.0%} of its capacity)".replace("%", " %")
+
+
+def _newest(states: Sequence[ShardState]) -> ShardState | None:
+    return max(states, key=lambda state: state.observed_at_ms, default=None)
+
+
+def _brokers(states: Sequence[ShardState]) -> Int32:
+    newest = _newest(states)
+    assert newest is not None
+    return np.unique(newest[Brokers].broker)
+
+
+def _capacities(states: Sequence[ShardState], peaks: CarriedPeaks | None) -> Float64 | None:
+    """[Q, B] the capacity of every broker; None if there is none."""
+    newest = _newest(states)
+    if newest is None or not is_limited(newest[Brokers]):
+        return None
+    known = CarriedPeaks.empty() if peaks is None else peaks
+    each = capacities(newest[Brokers], _brokers(states), known, newest.observed_at_ms)
+    return None if np.isnan(each).all() else each
+
+
+def _above(
+    states: Sequence[ShardState], capacity: Float64, now: Amounts, shifts: Shifts
+) -> dict[int, float]:
+    """The share of its capacity that each broker above it would carry, after all these shifts."""
+    newest, broker = _newest(states), _brokers(states)
+    assert newest is not None
     by_brokers = measured(newest[BrokerMetrics], broker, newest.observed_at_ms)
-    forecast = at_once(load.now, load.shifts[KAFKA], by_brokers)
-    above = exceeds(forecast, capacity)[0][:, 0] & ~np.isin(broker, list(gone))
+    forecast = at_once(now, shifts, by_brokers)
+    above = exceeds(forecast, capacity)[0][:, 0]
     share = np.where(above, forecast.then.known[:, 0] / capacity, 0.0)
-    return [
-        f"broker {broker[i]} ({share[[IN, OUT], i].max():.0%} of its capacity)".replace("%", " %")
-        for i in np.flatnonzero(any_slot(above.T))
-    ]
+    return {
+        int(broker[i]): float(share[[IN, OUT], i].max()) for i in np.flatnonzero(any_slot(above.T))
+    }

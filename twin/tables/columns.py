@@ -211,6 +211,11 @@ class BrokerConfigColumns(Table):
         "bytes a second that it can serve to consumers; -1 if nobody set it",
         source="configuration of kafka-twin",
     )
+    capacity_peak_percent: Int64 = column(
+        "what it can carry where no bytes are set, as a percentage of the most that it carried in "
+        "the last 7 days; -1 if nobody set it",
+        source="configuration of kafka-twin",
+    )
 
 
 class VoterColumns(Table):

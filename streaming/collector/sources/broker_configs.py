@@ -97,8 +97,7 @@ class BrokerConfigSource(EveryBrokerSource):
 
     def _configured(self, broker: int) -> dict[str, int]:
         """What the twin's configuration says of a broker, whether it answers or not."""
-        into, out = self._capacity.of_broker(broker)
-        return {"capacity_bytes_in_per_s": into, "capacity_bytes_out_per_s": out}
+        return {f"capacity_{name}": v for name, v in self._capacity.of_broker(broker).items()}
 
     def _read(self, broker: int, body: bytes) -> None:
         self._problems.pop(broker, None)

@@ -59,7 +59,13 @@ class Tool:
         Raises:
             ValueError: one line on a parameter of the path. Others are for the endpoint to judge.
         """
-        given = [(name, text) for name, value in arguments.items() for text in _texts(value)]
+        left_out = self.endpoint.not_for_tool
+        given = [
+            (name, text)
+            for name, value in arguments.items()
+            if name not in left_out
+            for text in _texts(value)
+        ]
         in_path = self.endpoint.path_parameters
         read_all([each for each in given if each[0] in in_path], in_path)
         texts = dict(given)
@@ -68,7 +74,12 @@ class Tool:
 
     def _parameters(self) -> dict[str, InputParameter]:
         declared = {**self.endpoint.path_parameters, **(self.endpoint.parameters or {})}
-        return {name: each for name, each in declared.items() if each.place != "header"}
+        left_out = self.endpoint.not_for_tool
+        return {
+            name: each
+            for name, each in declared.items()
+            if each.place != "header" and name not in left_out
+        }
 
 
 def tools_of(endpoints: Iterable[Endpoint]) -> dict[str, Tool]:

@@ -5,7 +5,7 @@ import { chosen } from "./past/moment.js";
 const TIMEOUT_MS = 15_000;
 
 /** What is about the past as a whole, whichever moment is shown. */
-const OF_NO_MOMENT = ["diff", "events", "history/changes"];
+const OF_NO_MOMENT = ["diff", "events", "history/changes", "history/events", "report"];
 
 /** The exporter answered, and refuses: its reason in one line. */
 export class Refused extends Error {
@@ -39,8 +39,22 @@ export function ofPartition(topic, number, below = "") {
   return `partitions/${encodeURIComponent(topic)}/${number}${below}`;
 }
 
+let asked = 0;
+
+/** Whether an answer is awaited. */
+export const isAsking = () => asked > 0;
+
 /** The JSON at that URL. */
 export async function ask(address, signal) {
+  asked += 1;
+  try {
+    return await answerOf(address, signal);
+  } finally {
+    asked -= 1;
+  }
+}
+
+async function answerOf(address, signal) {
   const limit = AbortSignal.timeout(TIMEOUT_MS);
   let answer;
   try {

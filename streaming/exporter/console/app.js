@@ -8,11 +8,14 @@ import { TopBar } from "./parts/topbar.js";
 import { Banner } from "./past/banner.js";
 import { PastBar } from "./past/bar.js";
 import { chosen } from "./past/moment.js";
+import { PLAYER } from "./past/player.js";
+import { noteSummary } from "./past/when.js";
 import { PartitionList } from "./partitions/list.js";
 import { PartitionPage } from "./partitions/page.js";
 import { PlansView } from "./plans/view.js";
 import { watch } from "./pulse.js";
 import { parse } from "./router.js";
+import { Tour } from "./start/tour.js";
 import { TimelineView } from "./timeline/view.js";
 import { TwinView } from "./twin/view.js";
 import { Component, html } from "./ui.js";
@@ -39,7 +42,7 @@ export class App extends Component {
     const ask = watch(pulse => this.setState({ pulse }));
     addEventListener("popstate", () => {
       if (chosen() === this.state.at) return;
-      holdHeight();
+      if (!PLAYER.isPlaying) holdHeight();
       this.setState({ at: chosen() });
       ask();
     });
@@ -50,6 +53,7 @@ export class App extends Component {
         if (route.path.join("/") !== before) scrollTo(0, 0);
       });
     });
+    PLAYER.changed = () => this.forceUpdate();
     addEventListener("keydown", event => KEYS.pressed(event));
   }
 
@@ -57,17 +61,25 @@ export class App extends Component {
     const view = viewOf(route.path);
     const name = pulse.summary?.cluster;
     const { summary } = pulse;
+    const shownMs = summary?.past && (pulse.at ? momentOf(summary, pulse.at) : summary.past.end_ms);
+    noteSummary(summary);
+    if (summary?.past) {
+      const isShown = pulse.at === at && !pulse.error;
+      PLAYER.note(summary.past, shownMs, summary.resolution_ms, isShown);
+    }
+    if (PLAYER.isPlaying && pulse.error) PLAYER.stop();
     document.title = [view.title(route), at, name, "kafka-twin"].filter(Boolean).join(" · ");
     return html`
       <a class="skip" href=${location.hash || "#/"} onClick=${skip}>Skip to the content</a>
       <${TopBar} current=${view.name} pulse=${pulse} route=${route} />
       ${summary?.past && html`<${PastBar} span=${summary.past}
         shownMs=${at ? momentOf(summary, at) : null} />`}
-      <${Banner} pulse=${pulse} at=${at} />
-      <main id="content" tabindex="-1">
-        <${view.component} key=${at} route=${route} pulse=${pulse.at === at ? pulse : NOTHING} />
+      <${Banner} pulse=${pulse} at=${at} isPlaying=${PLAYER.isPlaying} />
+      <main id="content" tabindex="-1">${PLAYER.isPlaying
+        ? html`<${view.component} key="playing" route=${route} pulse=${pulse} />`
+        : html`<${view.component} key=${at} route=${route} pulse=${pulse.at === at ? pulse : NOTHING} />`}
       </main>
-      <${Keys} />`;
+      <${Keys} /><${Tour} isOffered=${view.name === "cluster" && summary?.up} />`;
   }
 }
 

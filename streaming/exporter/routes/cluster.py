@@ -18,6 +18,7 @@ from streaming.exporter.views import problems as problem_views
 from streaming.exporter.views import segments as segment_views
 from streaming.exporter.views.api import ALL_RISKS, PartitionFilter
 from streaming.exporter.views.predictions import PredictionFilter
+from streaming.exporter.views.runbook import for_cluster, for_partition
 from streaming.exporter.views.why import explained
 from streaming.questions.parameters import (
     DEFAULT_ROWS,
@@ -32,6 +33,7 @@ from streaming.questions.parameters import (
 from twin.engine.catalog import Catalog
 from twin.rules.election.predictions import Cause, Result
 from twin.rules.election.redundancy import Spare
+from twin.tables.state import Brokers
 
 _ONE: Final = "/api/v1/partitions/{topic}/{partition:int}"
 _ONE_BY: Final = {
@@ -55,6 +57,11 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
 
     def problems(_: Request, __: Values) -> Any:
         return problem_views.problems(source.view, source.now_ms())
+
+    def what_to_do(_: Request, __: Values) -> Any:
+        view = source.view
+        open_risks = api_views.open_cluster_risks(source.catalog, view.cluster)
+        return for_cluster(open_risks, _answering(view))
 
     def predictions(_: Request, values: Values) -> Any:
         return prediction_views.predictions(source.view, PredictionFilter(**values))
@@ -82,6 +89,12 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             schema=PROBLEM_LIST,
         ),
         Endpoint(
+            path="/api/v1/runbook",
+            summary="the [runbook's](runbook.md) sections for risks of brokers and the cluster",
+            answer=what_to_do,
+            schema=ref("ClusterRunbook"),
+        ),
+        Endpoint(
             path="/api/v1/predictions",
             tool="predictions",
             summary="leader changes, newest first, each with what was predicted",
@@ -107,6 +120,10 @@ def _partitions(source: ViewSource) -> list[Endpoint]:
         found = partition(view, topic, number)
         meanings = {risk.name: risk.sentence for risk in source.catalog.risks}
         return found and explained(found, meanings, source.catalog.election_rules)
+
+    def what_to_do(view: ClusterView, topic: str, number: int) -> Any:
+        found = partition(view, topic, number)
+        return found and for_partition(found, _answering(view))
 
     def of_partition(view_of: Callable[[ClusterView, str, int], Any]) -> Callable[..., Any]:
         def answer(_: Request, values: Values) -> Any:
@@ -149,9 +166,24 @@ def _partitions(source: ViewSource) -> list[Endpoint]:
         ),
         of_one("", "one partition", "Partition", partition, tool="partition"),
         of_one("/why", because, "Explained", why, tool="why", text=lambda data: data["sentences"]),
+        of_one(
+            "/runbook",
+            "the [runbook's](runbook.md) sections for its open risks",
+            "PartitionRunbook",
+            what_to_do,
+        ),
         of_one("/segments", remote, "SegmentList", segment_views.segments),
         of_one("/epochs", history, "EpochList", segment_views.epochs),
     ]
+
+
+def _answering(view: ClusterView) -> str:
+    """``host:port`` of a broker that answers the twin; empty if none does."""
+    if view.newest is None:
+        return ""
+    brokers = view.newest[Brokers]
+    hosts = brokers.host[brokers.answered]
+    return next((str(host) for host in hosts if host), "")
 
 
 # ---------------------------------------------------------------- parameters

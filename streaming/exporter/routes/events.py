@@ -40,7 +40,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
         if source.streams.open >= MAX_STREAMS:
             raise RefusedError(f"{MAX_STREAMS} others read events already", 503)
         cursor = Cursor(values.get(LAST_EVENT_ID))
-        return EventStream(source.events, cursor, _filter(values), source.streams)
+        return EventStream(source.events, cursor, filter_of(values), source.streams)
 
     return [
         Endpoint(
@@ -50,14 +50,15 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             schema={"type": "string"},
             of_state=False,
             media_type=MEDIA_TYPE,
-            parameters=_parameters(source.catalog),
+            parameters={**filters(source.catalog), LAST_EVENT_ID: _ID},
             refusals={503: f"{MAX_STREAMS} others read events already"},
             runs=Runs.IN_LOOP,
         )
     ]
 
 
-def _parameters(catalog: Catalog) -> Mapping[str, InputParameter]:
+def filters(catalog: Catalog) -> Mapping[str, InputParameter]:
+    """The parameters that say which events."""
     declared = (
         kind for source in (*catalog.events, *catalog.cluster.events) for kind in source.kinds
     )
@@ -66,11 +67,11 @@ def _parameters(catalog: Catalog) -> Mapping[str, InputParameter]:
         "kind": one_of("events of this kind", {k: k for k in kinds}, repeated=True),
         "topic": text("events of this topic's partitions"),
         "broker": number("events that name this broker"),
-        LAST_EVENT_ID: _ID,
     }
 
 
-def _filter(values: Values) -> Callable[[Event], bool]:
+def filter_of(values: Values) -> Callable[[Event], bool]:
+    """Whether an event is asked for."""
     kinds, topic, broker = values.get("kind"), values.get("topic"), values.get("broker")
 
     def accepts(event: Event) -> bool:

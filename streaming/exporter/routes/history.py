@@ -12,14 +12,23 @@ from streaming.exporter.agents.texts import answer_lines
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import NO_PAST, Endpoint, Runs, Values
 from streaming.exporter.moments import moment_of, refusing
+from streaming.exporter.routes.events import filter_of, filters
 from streaming.exporter.schemas import ref
 from streaming.exporter.source import ViewSource
 from streaming.history.changes import DEFAULT_BUCKETS, MOST_BUCKETS
-from streaming.history.difference import differences_of
-from streaming.history.difference_text import text
-from streaming.history.moments import moment, time_text
+from streaming.history.differences.difference import differences_of
+from streaming.history.differences.text import text
+from streaming.history.event_pages import page_of
+from streaming.history.moments import MomentError, moment, time_text
 from streaming.history.past import Past
-from streaming.questions.parameters import DEFAULT_ROWS, InputParameter, limit, number, offset
+from streaming.questions.parameters import (
+    DEFAULT_ROWS,
+    InputParameter,
+    limit,
+    number,
+    offset,
+    one_of,
+)
 
 FROM: Final = "from"
 TO: Final = "to"
@@ -42,15 +51,26 @@ CHANGES_PARAMETERS: Final[Mapping[str, InputParameter]] = {
     AROUND: moment("a moment whose nearest changes before and after it are named"),
 }  # fmt: skip
 
-_REFUSALS: Final = {404: "there is no such moment, or no past", 503: "the past cannot be read"}
+EVENTS_PARAMETERS: Final[Mapping[str, InputParameter]] = {
+    FROM: CHANGES_PARAMETERS[FROM],
+    TO: CHANGES_PARAMETERS[TO],
+    "sort": one_of("`newest`: the newest events first", {"newest": "newest"}),
+    "limit": limit("events", DEFAULT_ROWS),
+    "offset": offset("events"),
+}
+
+REFUSALS: Final = {
+    404: "the moment is outside the past, or the exporter has no past",
+    503: "the past cannot be read",
+}
 
 
 def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
 
     def diff(_: Request, values: Values) -> Any:
-        past = _past(source)
-        from_ms, to_ms = _between(source, past, values)
+        past = past_of(source)
+        from_ms, to_ms = between(source, past, values)
         with refusing(FROM):
             before = past.view(from_ms)
         with refusing(TO):
@@ -58,8 +78,8 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
         return differences_of(before, after, values["limit"], values.get("offset", 0))
 
     def changes(_: Request, values: Values) -> Any:
-        past = _past(source)
-        from_ms, to_ms = _between(source, past, values)
+        past = past_of(source)
+        from_ms, to_ms = between(source, past, values)
         with refusing(FROM):
             times = past.changes
         counted = times.counted(past.span, from_ms, to_ms, values["buckets"])
@@ -67,6 +87,15 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             return counted
         at_ms = moment_of(source, past, AROUND, values[AROUND])
         return replace(counted, nearest=times.nearest(past.span, at_ms))
+
+    def events(_: Request, values: Values) -> Any:
+        past = past_of(source)
+        span = between(source, past, values)
+        with refusing(FROM):
+            return page_of(
+                past, span, filter_of(values), values["limit"], values.get("offset", 0),
+                newest_first=values.get("sort") == "newest",
+            )  # fmt: skip
 
     return [
         Endpoint(
@@ -78,7 +107,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             parameters=DIFF_PARAMETERS,
             of_state=False,
             text=lambda data: answer_lines(text(data)),
-            refusals=_REFUSALS,
+            refusals=REFUSALS,
             runs=Runs.OF_PAST,
         ),
         Endpoint(
@@ -89,19 +118,38 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             schema=ref("Changes"),
             parameters=CHANGES_PARAMETERS,
             of_state=False,
-            refusals=_REFUSALS,
+            refusals=REFUSALS,
+            runs=Runs.OF_PAST,
+        ),
+        Endpoint(
+            path="/api/v1/history/events",
+            summary="[all events](history.md#find-the-moment) of a span of the past, paged",
+            answer=events,
+            schema=ref("EventPage"),
+            parameters={**EVENTS_PARAMETERS, **filters(source.catalog)},
+            of_state=False,
+            refusals=REFUSALS,
             runs=Runs.OF_PAST,
         ),
     ]
 
 
-def _past(source: ViewSource) -> Past:
+def past_of(source: ViewSource) -> Past:
+    """The past of a source.
+
+    Raises:
+        RefusedError: it has none.
+    """
     if source.past is None:
         raise RefusedError(NO_PAST, 404)
+    try:
+        _ = source.past.span
+    except MomentError as nothing_yet:
+        raise RefusedError(str(nothing_yet), 404) from None
     return source.past
 
 
-def _between(source: ViewSource, past: Past, values: Values) -> tuple[int, int]:
+def between(source: ViewSource, past: Past, values: Values) -> tuple[int, int]:
     """The span that is asked about, from the beginning and to the end by default."""
     begin_ms = past.span.begin_ms
     from_ms = moment_of(source, past, FROM, values[FROM]) if FROM in values else begin_ms

@@ -16,6 +16,7 @@ from streaming.exporter.source import ViewSource
 from streaming.plans.answer import PlanData, plan_data
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
+from streaming.plans.place import DEFAULT_STEPS, MAX_STEPS, plan_place
 from streaming.plans.plan import Plan, PlanError
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, yes_or_no
 from streaming.questions.roll import plan_roll, roll_lines
@@ -28,7 +29,7 @@ _FILES: Final = (
 
 def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
-    return [_order(source), _demote(source), _roll(source)]
+    return [_order(source), _demote(source), _place(source), _roll(source)]
 
 
 def _order(source: ViewSource) -> Endpoint:
@@ -73,6 +74,33 @@ def _demote(source: ViewSource) -> Endpoint:
             404: "there is no such broker",
             503: "the state is incomplete or stale: nothing is planned",
         },
+        runs=Runs.IN_TURN,
+    )
+
+
+def _place(source: ViewSource) -> Endpoint:
+    def planned(values: Values) -> Plan:
+        return plan_place(source.view, source.now_ms(), most=values["most"])
+
+    return Endpoint(
+        path="/api/v1/plans/place",
+        tool="plan_place",
+        help=_FILES,
+        text=plan_text,
+        summary="the plan that [moves replicas](plans.md) so that the loss of a rack, or of two "
+        "brokers, harms fewer partitions",
+        answer=lambda _, values: _data(planned, values),
+        schema=ref("PlanData"),
+        parameters={
+            "most": number(
+                "steps at most: two replicas that change places, or one that moves",
+                least=1,
+                most=MAX_STEPS,
+                default=DEFAULT_STEPS,
+            ),
+            "limit": limit("changes", DEFAULT_ROWS),
+        },
+        refusals={503: "the state is incomplete or stale: nothing is planned"},
         runs=Runs.IN_TURN,
     )
 

@@ -6,10 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from streaming.exporter.answers import accepts_gzip
-from streaming.exporter.console_files import console_files
+from streaming.exporter.console_files import console_files, index_of
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.metrics.exposition import CONTENT_TYPE, at_scrape
 from streaming.exporter.source import ViewSource
+from streaming.history.moments import AT_NAME
+from streaming.runtime.clock import utc_text
 
 
 def endpoints(source: ViewSource) -> list[Endpoint]:
@@ -29,12 +31,15 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
 
     def health(_: Request, __: Values) -> Response:
         why = source.why_not_up
-        return Response(f"{why or 'ok'}\n", 503 if why else 200, media_type="text/plain")
+        span = None if source.not_live else source.span
+        past = f"archived: {utc_text(span.begin_ms)} to {utc_text(span.end_ms)}\n" if span else ""
+        return Response(f"{why or 'ok'}\n{past}", 503 if why else 200, media_type="text/plain")
 
     page = console_files()["index.html"]
 
     def console(request: Request, _: Values) -> Response:
-        return page.answer(request)
+        at = request.query_params.get(AT_NAME)
+        return (page if not at else index_of(at)).answer(request)
 
     return [
         Endpoint(
@@ -50,7 +55,8 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
         ),
         Endpoint(
             path="/healthz",
-            summary="`ok`, or one sentence that says why the state is incomplete, stale or past",
+            summary="`ok`, or one sentence that says why the state is incomplete, stale or past; "
+            "where there is an archive, a second line says how far that reaches",
             answer=health,
             schema={"type": "string"},
             of_state=False,

@@ -76,6 +76,7 @@ class ClusterFacts(TypedDict):
     cluster: str
     up: bool
     why_not_up: str | None
+    observations_arrive: bool | None
     not_live: str | None
     past: Span | None
     observations_refused: int
@@ -284,6 +285,7 @@ def summary(
         "cluster": cluster,
         "up": not why_not_up,
         "why_not_up": why_not_up or None,
+        "observations_arrive": view.bus.observations_arrive,
         "not_live": not_live or None,
         "past": past,
         "observations_refused": sum(view.refused.values()),
@@ -314,6 +316,12 @@ def _cluster_risks(catalog: Catalog, own: ShardState | None) -> dict[str, Cluste
             "meaning": risk.sentence,
         }
     return risks
+
+
+def open_cluster_risks(catalog: Catalog, own: ShardState | None) -> dict[str, list[int]]:
+    """The open risks of cluster rules, the worst first, with the brokers that have each."""
+    risks = _cluster_risks(catalog, own)
+    return {name: risk["brokers"] or [] for name, risk in risks.items() if risk["open"]}
 
 
 def shards_not_reported(own: ShardState | None) -> int | None:

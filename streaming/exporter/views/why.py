@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypedDict
 
 from streaming.exporter.views.findings import FINDINGS, known
-from streaming.questions.answer import listed, some
+from streaming.questions.answer import listed, safety_words, some
 from twin.arrays.plain import counted
 from twin.declarations.table import KAFKA, NO_BROKER
 
@@ -134,7 +134,7 @@ def _next_leaders(partition: PartitionData, rules: Mapping[str, str]) -> Iterato
             continue
         nobody = after["leader"] == NO_BROKER
         who = "nobody leads" if nobody else f"broker {after['leader']} leads"
-        how = "" if nobody else f" (outcome {after['outcome']}, {known(after['coverage'])})"
+        how = "" if nobody else f" ({safety_words(after)})"
         why = _why_kafka(partition) if rule == KAFKA else _why_other(partition, rule)
         yield f"{if_lost}, {who} by {title}'s election{how}: {why}."
     if silent := partition.get("silent_successor"):

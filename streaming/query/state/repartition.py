@@ -7,7 +7,6 @@ no observations, so the query continues where it stopped.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -19,6 +18,7 @@ from streaming.query.heartbeat import Say, require_none
 from streaming.query.session import STATE_PARTITIONS, spark_session
 from streaming.query.state.checkpoint import location
 from streaming.query.state.folder import Folder, first_line
+from streaming.query.state.offsets import offset_log
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 
@@ -61,8 +61,7 @@ def _state_partitions(spark: SparkSession, checkpoint: str) -> int:
     begun = [int(name) for name in names if name.isdigit()]
     if not begun:
         raise RepartitionError(f"{checkpoint}: there is no checkpoint of a query")
-    lines = spark.read.text(f"{checkpoint}/offsets/{max(begun)}").collect()
-    metadata = next(json.loads(line) for (line,) in lines if line.startswith("{"))
+    metadata = offset_log(spark, checkpoint, max(begun))[0]
     return int(metadata["conf"][STATE_PARTITIONS])
 
 

@@ -7,16 +7,15 @@ from tests.exporter.agents.asking import an_exporter, called, text_of
 from tests.exporter.test_exporter import with_events
 from tests.twin.test_gate import quorum
 
-STORE = with_events(
-    a_state(
-        Partition("orders", isr=(1, 2)), Partition("payments"), brokers=(1, 2, 3),
-        min_insync_replicas=2,
-    ).with_tables(quorum(0, 0, 0))
-)  # fmt: skip
-
 
 def test_may_i_restart_broker_2_why_not_and_what_would_help():
-    with an_exporter(STORE) as url:
+    store = with_events(
+        a_state(
+            Partition("orders", isr=(1, 2)), Partition("payments"), brokers=(1, 2, 3),
+            min_insync_replicas=2,
+        ).with_tables(quorum(0, 0, 0))
+    )  # fmt: skip
+    with an_exporter(store) as url:
         may, why, help_ = called(
             url,
             ("may_restart", {"broker": 2}),

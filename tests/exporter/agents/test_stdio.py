@@ -8,12 +8,14 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from functools import cache
 
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from starlette.testclient import TestClient
 
+from streaming.bus.view import SnapshotStore
 from tests.builders import NOW_MS, Group, Partition, a_state
 from tests.exporter.agents.asking import Call, an_application, an_exporter, called, of_api, text_of
 from tests.exporter.serving import served
@@ -22,7 +24,11 @@ from tests.exporter.test_server import a_free_port, answer_of, configured
 from tests.exporter.test_server import an_exporter as an_exporter_process
 from twin.step import step
 
-STORE = a_full_store()
+
+@cache
+def store() -> SnapshotStore:
+    return a_full_store()
+
 
 WITHOUT_SDK = "import sys; sys.modules['mcp'] = None; from streaming.cli.main import main; main()"
 """A Python in which ``import mcp`` fails as if it were not installed."""
@@ -44,14 +50,14 @@ def over_stdio(url: str, *calls: Call) -> list:
 
 
 def test_over_stdio_it_answers_what_the_exporter_answers():
-    with an_exporter(STORE, mcp=False) as url:  # it needs the API alone
+    with an_exporter(store(), mcp=False) as url:  # it needs the API alone
         lose, wrong, group = over_stdio(
             url,
             ("what_if_lose", {"broker": [2], "limit": 5}),
             ("partitions", {"limit": 3_000}),
             ("group", {"group": "reader"}),
         )
-    api = TestClient(an_application(STORE))
+    api = TestClient(an_application(store()))
     assert lose.structured_content == of_api(api, "whatif/lose", broker=2, limit=5)
     assert (wrong.is_error, text_of(wrong)) == (True, "limit: at most 1000")
     assert group.structured_content == of_api(api, "groups/reader")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from streaming.bus.view import SnapshotStore
 from streaming.exporter.agents.tools import tools_of
 from streaming.exporter.api import application, endpoints
 from streaming.questions import QUESTIONS
@@ -31,8 +33,16 @@ from tests.history.test_at import LIVE, ArchivedMinute
 from twin.engine.state import ShardState
 from twin.step import step
 
-STORE = a_full_store()
-API = TestClient(an_application(STORE))
+
+@cache
+def store() -> SnapshotStore:
+    return a_full_store()
+
+
+@cache
+def api() -> TestClient:
+    return TestClient(an_application(store()))
+
 
 ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
     "summary": ({}, "summary"),
@@ -48,8 +58,10 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
     "in_sync": ({}, "brokers/in-sync"),
     "plan_order": ({}, "plans/order"),
     "plan_demote": ({"broker": 1}, "plans/demote"),
+    "plan_place": ({}, "plans/place"),
     "plan_roll": ({"margin": 1}, "plans/roll"),
     "what_if_bootstrap": ({"broker": 3}, "whatif/bootstrap"),
+    "what_if_recovery": ({"broker": 3, "away": "10m"}, "whatif/recovery"),
     "what_if_load": ({"broker": [2]}, "whatif/load"),
     "what_if_lose": ({"broker": [2, 3]}, "whatif/lose"),
     "what_if_lose_each": ({}, "whatif/lose-each"),
@@ -63,13 +75,14 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
 OF_PAST: dict[str, tuple[dict[str, Any], str]] = {
     "diff": ({"from": "-31s", "to": "-5s"}, "diff"),
     "changes": ({"buckets": 10}, "history/changes"),
+    "report": ({"from": "-31s", "to": "-5s"}, "report"),
 }
 """The same, for tools of an exporter that has a past."""
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with an_exporter(STORE) as url:
+    with an_exporter(store()) as url:
         yield url
 
 
@@ -90,7 +103,7 @@ def test_answers_about_the_past_are_the_apis():
 
 
 def called_of_now(arguments: dict[str, Any]) -> list[Any]:
-    with an_exporter(STORE) as url:
+    with an_exporter(store()) as url:
         return called(url, ("diff", arguments))
 
 
@@ -106,7 +119,7 @@ def test_every_answer_is_the_apis(url, mode):
             if not (in_path and key in ("topic", "partition", "group", "broker"))
         }
         assert not result.is_error, (name, text_of(result))
-        assert result.structured_content == of_api(API, ANSWERS[name][1], **query), name
+        assert result.structured_content == of_api(api(), ANSWERS[name][1], **query), name
 
 
 def test_a_tools_parameters_are_those_of_its_endpoint(url):
@@ -180,7 +193,7 @@ def test_what_cannot_be_asked_is_refused_with_the_apis_own_line(url, name, argum
 
 def test_null_is_a_parameter_that_is_not_given_and_a_whole_float_is_a_whole_number(url):
     [result] = called(url, ("partitions", {"limit": 2.0, "topic": None}))
-    assert result.structured_content == of_api(API, "partitions", limit=2)
+    assert result.structured_content == of_api(api(), "partitions", limit=2)
 
 
 def test_an_order_comes_with_the_files_of_kafkas_tools_and_is_not_applied(url):

@@ -27,7 +27,7 @@ from twin.rules.load.amounts import (
     Amounts,
 )
 from twin.rules.load.shifts import Shifts
-from twin.tables.state import BrokerMetrics, Brokers
+from twin.tables.state import BrokerMetrics
 
 MEASURED_BY: Final = {
     IN: "bytes_in_per_s",
@@ -43,9 +43,6 @@ _SPREAD_BY: Final = {
     OUT: (IN, LEADERS),
 }
 """What is measured and has no share goes with the first of these that a broker has."""
-
-CAPACITIES: Final = {IN: "capacity_bytes_in_per_s", OUT: "capacity_bytes_out_per_s"}
-"""Columns of brokers: what the configuration says that each can carry."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,16 +62,6 @@ def measured(metrics: BrokerMetrics, broker: Int32, now_ms: int) -> Float64:
     values = np.full((len(QUANTITIES), len(broker)), np.nan)
     for quantity, name in MEASURED_BY.items():
         values[quantity] = metrics.of_brokers(broker, name, now_ms)
-    return values
-
-
-def capacities(brokers: Brokers, broker: Int32) -> Float64:
-    """[Q, B] the configured capacity of those brokers; NaN where none is set."""
-    values = np.full((len(QUANTITIES), len(broker)), np.nan)
-    _, here, there = np.intersect1d(broker, brokers.broker, return_indices=True)
-    for quantity, name in CAPACITIES.items():
-        own = getattr(brokers, name)[there]
-        values[quantity, here] = np.where(own > 0, own, np.nan)
     return values
 
 

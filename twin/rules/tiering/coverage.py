@@ -58,6 +58,15 @@ class Coverage(IntEnum):
     NOT_JUDGED = 3  # no threshold is set: the KIP treats all replicas alike
 
 
+COVERAGE_WORDS: Final = {
+    "cold": "cold",
+    "warm": "warm",
+    "assumed": "taken as warm",
+    "not_judged": "not judged",
+}
+"""The same for a person: by the command line, the console and Grafana alike."""
+
+
 class LocalLog(
     ReplicaTable, kind="local_log", api="", on_demand="a difference of stored times and the clock"
 ):

@@ -1,5 +1,6 @@
 /** Every broker in a row: what it has, and what its loss would do by each election rule. */
 import { bytes, count, listed } from "../format.js";
+import { isPast } from "../past/when.js";
 import { Component, html } from "../ui.js";
 import { OUTCOMES } from "../words.js";
 import { inRacks } from "./heads.js";
@@ -30,7 +31,8 @@ export class BrokerTable extends Component {
   render({ brokers, rules }) {
     const { kafka: _, ...others } = rules;
     return html`<section class="card" aria-labelledby="brokers-title">
-      <h2 id="brokers-title">If this broker is lost now</h2>
+      <h2 id="brokers-title">${isPast() ? "If this broker had been lost then"
+        : "If this broker is lost now"}</h2>
       <p class="muted">Partitions that it leads, by who would lead them then: by Kafka's rule${
         Object.keys(others).length > 0 && `, and in brackets by ${listed(Object.values(others), "or")} where that differs`}.</p>
       <div class="wide" tabindex="0" role="region" aria-labelledby="brokers-title"><table class="numbers">

@@ -44,7 +44,7 @@ export function verdictOf(broker) {
   if (!broker.answered) return ["silent", "warn"];
   const harmed = broker.loss_harmed_partitions;
   if (harmed === null || harmed === undefined) return ["unknown", "unknown"];
-  return harmed ? ["needed", "bad"] : ["can be lost", "good"];
+  return harmed ? ["cannot be lost", "bad"] : ["can be lost", "good"];
 }
 
 function BrokerHead({ broker, choice, lost, narrow, long }) {
@@ -52,8 +52,7 @@ function BrokerHead({ broker, choice, lost, narrow, long }) {
   const [word, state] = isLost ? ["lost?", "bad"] : verdictOf(broker);
   const inRack = choice.racks.includes(broker.rack);
   const about = `leads ${broker.leaders ?? 0} · ${bytes(broker.local_log_bytes)}`;
-  const label = `Broker ${broker.broker}, ${isLost ? "taken as lost"
-    : word === "needed" ? "needed: it cannot be lost" : word}, leads ${counted(broker.leaders ?? 0, "partition")}`;
+  const label = `Broker ${broker.broker}, ${isLost ? "taken as lost" : word}, leads ${counted(broker.leaders ?? 0, "partition")}`;
   return html`<button type="button" class=${`broker ${state} ${isLost ? "chosen" : ""} ${
       long ? "long" : ""}`}
     aria-pressed=${isLost} aria-label=${label} disabled=${inRack} title=${`${label} · ${about}`}

@@ -1,6 +1,7 @@
 /** The answer to the question with which people come: which broker can I lose? */
 import { ask, url } from "../api.js";
 import { counted, listed } from "../format.js";
+import { chosen } from "../past/moment.js";
 import { href } from "../router.js";
 import { Component, html } from "../ui.js";
 import { onlyHere } from "./brokers.js";
@@ -106,7 +107,7 @@ export function Sentence({ brokers, summary, rule }) {
   return html`<h1 class="sentence">
     ${now && html`<span class="bad">${now} </span>`}
     <span class=${loss.cannot_be_lost.length || loss.silent.length ? "bad" : ""}>${clausesOf(loss)[0]}.</span>
-    ${!allSilent && html`<${RackLosses} key=${racks.join("\n")} racks=${racks} rule=${rule}
+    ${!allSilent && html`<${RackLosses} key=${`${chosen()}\n${racks.join("\n")}`} racks=${racks} rule=${rule}
       brokers=${brokers} />`}
   </h1><${Apart} loss=${loss} />`;
 }

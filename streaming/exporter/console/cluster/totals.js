@@ -1,6 +1,7 @@
 /** The cluster in six numbers; each leads to the partitions that it counts. */
 import { count } from "../format.js";
 import { href } from "../router.js";
+import { Grid } from "../start/grid.js";
 import { html } from "../ui.js";
 
 /** {judged: all, some or none of the replicas; text} of what the thresholds judge. */
@@ -32,7 +33,8 @@ export function Totals({ summary }) {
 /** Without a threshold nothing is warm or cold: how to set one. */
 export function NotJudged({ summary }) {
   const { all, text } = judgedOf(summary);
-  return !all && html`<p class="note warn-note">${text}, so nothing says whether they are warm or cold.
-    Set <code>local_log_ms</code> or <code>local_log_bytes</code> under <code>[eligibility]</code> in${" "}
-    <code>twin.toml</code>; <code>kafka-twin whatif threshold --grid</code> helps to choose.</p>`;
+  return !all && html`<div class="note warn-note"><p>${text}, so nothing says whether they are warm or cold.
+      Set <code>local_log_ms</code> or <code>local_log_bytes</code> under <code>[eligibility]</code> in${" "}
+      <code>twin.toml</code>.</p>
+    <${Grid} replicas=${summary.replicas} /></div>`;
 }

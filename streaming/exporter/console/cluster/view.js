@@ -1,12 +1,14 @@
 /** The cluster at a glance: which broker can be lost, and what happens if it is. */
+import { LossPanel } from "../losses/panel.js";
 import { Waiting } from "../parts/failed.js";
 import { Later } from "../parts/later.js";
 import { Switch } from "../parts/switch.js";
+import { First } from "../start/first.js";
 import { html } from "../ui.js";
 import { BrokerTable } from "./brokers.js";
 import { choiceHref, choiceOf, losesSomething } from "./choice.js";
 import { Matrix } from "./matrix.js";
-import { LossPanel } from "./panel.js";
+import { ClusterRisks } from "./risks.js";
 import { Sentence } from "./sentence.js";
 import { NotJudged, Totals } from "./totals.js";
 
@@ -15,6 +17,7 @@ const TABLE_AFTER_MS = 150; // it stands below the matrix, and takes as long to 
 export function ClusterView({ route, pulse }) {
   const { summary, brokers } = pulse;
   if (!summary) return pulse.error ? null : html`<${Waiting} what="Reading the newest snapshot" />`;
+  if (!summary.up && !brokers.length) return html`<${First} summary=${summary} />`;
   const choice = choiceOf(route);
   const severities = Object.fromEntries(Object.entries(summary.risks).map(
     ([name, { severity }]) => [name, severity]));
@@ -32,6 +35,7 @@ export function ClusterView({ route, pulse }) {
       </div>
       <div class="side">
         ${losesSomething(choice) ? html`<${LossPanel} choice=${choice} rules=${rules} />` : html`<${Hint} />`}
+        <${ClusterRisks} risks=${summary.cluster_risks} />
         <section class="card" aria-label="Totals"><${Totals} summary=${summary} /></section>
       </div>
     </div>`;

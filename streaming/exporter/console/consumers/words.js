@@ -1,5 +1,6 @@
 /** What is known of a group of consumers, in words: where it reads, and how long it has. */
 import { bytes, count, counted, duration } from "../format.js";
+import { nowOrThen } from "../past/when.js";
 
 /** Where a group reads: what it is called, and how bad it is; the worst first. */
 const PLACES = {
@@ -29,7 +30,7 @@ const LEAVES_SOON_S = 900;
 function left(seconds, soon, state) {
   if (seconds === undefined) return ["unknown", "unknown"];
   if (seconds === null) return ["never", "muted"];
-  if (seconds === 0) return ["now", state];
+  if (seconds === 0) return [nowOrThen(), state];
   return [`in ${duration(seconds)}`, seconds <= soon ? state : ""];
 }
 

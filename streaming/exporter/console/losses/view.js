@@ -2,6 +2,7 @@
 import { url } from "../api.js";
 import { count, counted, listed } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
+import { Place } from "../plans/changes.js";
 import { Poll } from "../poll.js";
 import { href } from "../router.js";
 import { html } from "../ui.js";
@@ -22,7 +23,8 @@ export function LossesView() {
         <${Losses} id="pairs" title="Two brokers" losses=${answer.pairs} total=${answer.pairs_total}
           empty="There is one broker." />
         <${Losses} id="more" title="A rack and one more broker" losses=${answer.racks_and_one}
-          total=${answer.racks_and_one_total} empty="No broker is in another rack." />`}`}<//>`;
+          total=${answer.racks_and_one_total} empty="No broker is in another rack." />`}`}<//>
+    <section class="card" aria-labelledby="place"><h2 id="place">Replicas to move</h2><${Place} /></section>`;
 }
 
 /** How many pairs hurt more than their brokers do alone: these share what matters. */

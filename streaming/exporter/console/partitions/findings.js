@@ -1,9 +1,10 @@
 /** What the twin has found about a partition, in sentences: nothing is shown of what is usual. */
-import { bytes, count, counted, duration, listed, moment } from "../format.js";
+import { bytes, count, counted, duration, listed } from "../format.js";
+import { Time } from "../parts/time.js";
 import { html } from "../ui.js";
 import { inWords } from "../words.js";
 
-/** One function for each finding: the sentences about a partition. */
+/** One function for each finding: the sentences about a partition, as texts or lists of their parts. */
 const FINDINGS = {
   "Records lost": lostRecords,
   "Left the ISR": shrinks,
@@ -25,6 +26,8 @@ export function Findings({ partition }) {
     <dt>${title}</dt>${sentences.map(each => html`<dd>${each}</dd>`)}</div>`)}</dl>`;
 }
 
+const at = ms => html`<${Time} ms=${ms} />`;
+
 const offsets = ({ start_offset: start, end_offset: end }) =>
   `offsets ${count(start)} to before ${end === null ? "an unknown end" : count(end)}`;
 
@@ -34,9 +37,9 @@ const CAUSES = {
 };
 
 function lostRecords({ records_lost: elections }) {
-  return (elections ?? []).map(each => `${moment(each.at_ms)}: broker ${each.new_leader} leads `
+  return (elections ?? []).map(each => [at(each.at_ms), `: broker ${each.new_leader} leads `
     + `without ${offsets(each)}, since ${CAUSES[each.cause]}. ${each.end_is_exact
-      ? "This is exact." : `At least; about up to ${count(each.end_estimate_offset)}.`}`);
+      ? "This is exact." : `At least; about up to ${count(each.end_estimate_offset)}.`}`]);
 }
 
 const STAYED = {
@@ -45,10 +48,10 @@ const STAYED = {
 };
 
 function shrinks({ isr_shrinks: left, kip501 = [], isr_thrash: thrash }) {
-  const sentences = (left ?? []).map((each, i) => `${moment(each.at_ms)}: broker ${each.broker}, led by `
+  const sentences = (left ?? []).map((each, i) => [at(each.at_ms), `: broker ${each.broker}, led by `
     + `${each.leader}: ${each.meaning}. ${each.rejoined_at_ms === null ? "It has not come back yet."
       : `It came back after ${duration((each.rejoined_at_ms - each.at_ms) / 1_000)}.`} `
-    + `${STAYED[String(kip501?.[i]?.would_have_stayed ?? null)] ?? ""}`);
+    + `${STAYED[String(kip501?.[i]?.would_have_stayed ?? null)] ?? ""}`]);
   return thrash ? [...sentences, `Broker ${thrash.replica} came back ${counted(thrash.flaps, "time")}, `
     + `every ${duration(thrash.period_seconds)}; broker ${thrash.attributed_broker} is the likely cause.`]
     : sentences;
@@ -62,7 +65,7 @@ function catchingUp({ catching_up: replicas }) {
     const rest = each.stuck ? `It is stuck: ${inWords(each.stuck)}.`
       : each.progress === null ? "How much it has is unknown."
         : `It has ${Math.round(each.progress * 100)} %${left}.`;
-    return `Broker ${each.broker}, since ${moment(each.since_ms)}${from}${path}. ${rest}`;
+    return [`Broker ${each.broker}, since `, at(each.since_ms), `${from}${path}. ${rest}`];
   });
 }
 
@@ -84,8 +87,8 @@ function handover({ handover_kip501: to, kip501_ping_pong: back }) {
   const target = [to.is_cold && "cold", to.is_slow && "slow too"].filter(Boolean);
   return [`The leader is slow. By solution 2 it would hand over to broker ${to.leader}${
     target.length ? `, which is ${listed(target)}` : ""}.`,
-  back && `Both have been slow since ${moment(back.since_ms)}: up to ${
-    counted(back.handovers, "handover")} back and forth by now.`].filter(Boolean);
+  back && ["Both have been slow since ", at(back.since_ms), `: up to ${
+    counted(back.handovers, "handover")} back and forth by now.`]].filter(Boolean);
 }
 
 function reads({ cold_reads: cold, out_of_range_windows: windows, read_replicas: replicas, leader }) {

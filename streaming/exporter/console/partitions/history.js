@@ -1,7 +1,8 @@
 /** What remote log metadata say of a partition: its segments, and its leader epochs. */
 import { ofPartition, url } from "../api.js";
-import { bytes, count, counted, moment } from "../format.js";
+import { bytes, count, counted } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
+import { Time } from "../parts/time.js";
 import { Poll } from "../poll.js";
 import { html } from "../ui.js";
 
@@ -14,7 +15,7 @@ export function Segments({ topic, number }) {
       items=${state.answer?.segments} head=${["offsets", "size", "verdict", "state", "since"]}
       line=${each => [`${count(each.start_offset)} to ${count(each.end_offset)}`,
         bytes(each.log_bytes), each.verdict?.replaceAll("_", " ") ?? "unknown",
-        each.state?.replaceAll("_", " ") ?? "unknown", moment(each.event_at_ms)]} />`}<//>`;
+        each.state?.replaceAll("_", " ") ?? "unknown", html`<${Time} ms=${each.event_at_ms} />`]} />`}<//>`;
 }
 
 export function Epochs({ topic, number }) {

@@ -1,5 +1,6 @@
 /** The next leader under each election rule, and why it is that one. */
-import { broker, counted, moment } from "../format.js";
+import { broker, counted } from "../format.js";
+import { Time } from "../parts/time.js";
 import { html } from "../ui.js";
 import { COVERAGES } from "../words.js";
 import { NextLeader } from "./next_leader.js";
@@ -20,8 +21,9 @@ export function Next({ partition, rules }) {
 function whySilent(successor) {
   if (!successor) return "";
   const { since_ms: since, then } = successor;
-  const when = since === null ? "It has not answered yet." : `Its last answer is of ${moment(since)}.`;
-  return `${when} Kafka may elect it until it is fenced; then ${
+  const when = since === null ? "It has not answered yet."
+    : html`Its last answer is of <${Time} ms=${since} />.`;
+  return html`${when}${" "}Kafka may elect it until it is fenced; then ${
     then < 0 ? "nobody leads" : `${broker(then)} leads`}.`;
 }
 

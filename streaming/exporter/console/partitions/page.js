@@ -1,7 +1,9 @@
 /** One partition: where its log is, who leads next and why, its risks, segments and epochs. */
 import { ofPartition, url } from "../api.js";
-import { count, counted, duration, moment } from "../format.js";
+import { count, counted, duration } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
+import { Time } from "../parts/time.js";
+import { askedAbout } from "../past/when.js";
 import { Poll } from "../poll.js";
 import { href } from "../router.js";
 import { Events } from "../timeline/events.js";
@@ -40,7 +42,7 @@ function Known({ partition, risks, rules, error }) {
       <section class="card grow" aria-labelledby="next-title"><h2 id="next-title">If its leader is lost</h2>
         <${Next} partition=${partition} rules=${rules} /></section>
       <section class="card grow" aria-labelledby="risks-title"><h2 id="risks-title">Risks</h2>
-        <${Risks} names=${partition.risks} risks=${risks} /></section>
+        <${Risks} topic=${topic} number=${number} names=${partition.risks} risks=${risks} /></section>
     </div>
     <section class="card" aria-labelledby="findings-title"><h2 id="findings-title">Findings</h2>
       <${Findings} partition=${partition} /></section>
@@ -55,7 +57,7 @@ function Known({ partition, risks, rules, error }) {
         <${Epochs} topic=${topic} number=${number} /></section>
     </div>
     <section class="card" aria-labelledby="events-title"><h2 id="events-title">What happened</h2>
-      <${Events} parameters=${{ topic }} wanted=${event => event.partition === number} most=${EVENTS} />
+      <${Events} key=${askedAbout()} parameters=${{ topic }} wanted=${event => event.partition === number} most=${EVENTS} />
     </section>`;
 }
 
@@ -85,5 +87,5 @@ function Facts({ partition }) {
 /** Who holds a transaction, and since when: by its coordinator, else since it was observed. */
 function holder({ transactional_id: id, producer_id: producer, began_at_ms: began, since_ms: since }) {
   const who = producer === null ? "unknown producer" : `producer ${producer}`;
-  return `${id === null ? who : `${id}, ${who}`}, since ${moment(began ?? since)}`;
+  return html`${id === null ? who : `${id}, ${who}`}, since <${Time} ms=${began ?? since} />`;
 }

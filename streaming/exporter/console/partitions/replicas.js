@@ -40,8 +40,11 @@ function Line({ replica, partition }) {
     <td>${replica.age_seconds === null ? "never" : `${duration(replica.age_seconds)} ago`}</td></tr>`;
 }
 
+const IN_SIGHT_S = 30 * 86_400;
+
 function warmIn({ coverage, never_warm: never, warm_in_s: seconds }) {
   if (coverage === "not_judged") return "not judged";
   if (coverage === "warm") return "is warm";
-  return never ? "never" : duration(seconds);
+  if (never) return "never";
+  return seconds > IN_SIGHT_S ? html`<span title=${duration(seconds)}>not in sight</span>` : duration(seconds);
 }

@@ -1,10 +1,10 @@
 /** A command, and a button that copies it. */
-import { chosen } from "../past/moment.js";
+import { askedAbout } from "../past/when.js";
 import { Component, html } from "../ui.js";
 
 /** The command that asks about the moment that is shown; as it is, it asks about now. */
 function ofMoment(text) {
-  const at = chosen();
+  const at = askedAbout();
   const url = `${location.origin}${location.pathname}`.replace(/\/$/, "");
   return at ? `${text} --url ${quoted(url)} --at ${quoted(at)}` : text;
 }

@@ -1,11 +1,13 @@
 /** Keys that work in every view, and the list of them behind `?`. */
 import { go } from "../router.js";
+import { TOUR } from "../start/tour.js";
 import { Component, createRef, html } from "../ui.js";
 
 const LIST = [
   ["/", "search"], ["g c", "cluster"], ["g p", "partitions"], ["g n", "consumers"], ["g o", "losses of two"], ["g r", "plans: restarts"],
   ["g l", "timeline"], ["g t", "twin"],
   ["← →", "on the bar of moments: to the previous, the next change"],
+  ["Space", "on the bar of moments: play, pause"],
   ["Esc", "leave the search; lose nothing"], ["?", "these keys"],
 ];
 const GO = { c: "#/", p: "#/partitions", n: "#/consumers", o: "#/losses", r: "#/plans", l: "#/timeline", t: "#/twin" };
@@ -48,7 +50,8 @@ export class Keys extends Component {
       <h2 id="keys-title">Keys</h2>
       <dl class="keys">${LIST.map(([key, what]) => html`
         <div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>
-      <form method="dialog"><button>Close</button></form>
+      <form method="dialog" class="controls"><button>Close</button>${" "}
+        <button onClick=${() => TOUR.start()}>Take the tour</button></form>
     </dialog>`;
   }
 }

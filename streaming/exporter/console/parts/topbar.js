@@ -1,9 +1,10 @@
 /** Name, cluster, views, search, track record and freshness. */
-import { counted, duration, moment } from "../format.js";
+import { counted, duration } from "../format.js";
 import { ageSeconds } from "../pulse.js";
 import { go, href } from "../router.js";
 import { Component, html } from "../ui.js";
 import { ThemeSwitch } from "./theme.js";
+import { Time } from "./time.js";
 
 const VIEWS = [["cluster", "Cluster", "#/"], ["partitions", "Partitions", "#/partitions"],
   ["consumers", "Consumers", "#/consumers"], ["losses", "Losses", "#/losses"],
@@ -70,7 +71,7 @@ class Freshness extends Component {
     const age = ageSeconds(pulse);
     if (age === null) return html`<span class="pill">nothing observed yet</span>`;
     if (pulse.summary.not_live) {
-      return html`<span class="pill warn">the past: ${moment(pulse.summary.observed_at_ms)}</span>`;
+      return html`<span class="pill warn">the past: <${Time} ms=${pulse.summary.observed_at_ms} /></span>`;
     }
     const state = pulse.error || !pulse.summary.up ? "bad" : "good";
     return html`<span class=${`pill ${state}`}>observed ${duration(age)} ago</span>`;

@@ -1,10 +1,11 @@
 /** What is wrong with everything below it, or of when it is. */
-import { ended, moment } from "../format.js";
+import { ended } from "../format.js";
+import { Time } from "../parts/time.js";
 import { html } from "../ui.js";
 import { choose } from "./moment.js";
 
-/** Props: `pulse`, and `at`, the moment in the URL. */
-export function Banner({ pulse, at }) {
+/** Props: `pulse`, and `at`, the moment in the URL. While it is played, the last one stays. */
+export function Banner({ pulse, at, isPlaying }) {
   const { summary, error } = pulse;
   if (error) {
     return html`<div class="banner bad" role="alert">
@@ -13,9 +14,9 @@ export function Banner({ pulse, at }) {
         : summary ? "What is shown is what it said last." : "Is it running?"}</div>`;
   }
   if (at) {
-    const isThere = summary && pulse.at === at;
+    const isThere = summary && (pulse.at === at || (isPlaying && pulse.at));
     return html`<div class="banner then" role="status">
-      <span>${isThere ? html`<b>This is how it was at ${moment(Date.parse(summary.at))}.</b>${" "}${
+      <span>${isThere ? html`<b>This is how it was at <${Time} ms=${Date.parse(summary.at)} />.</b>${" "}${
         lacking(summary)}` : html`<b>Asking how it was …</b>`}</span>
       <${Newest} /></div>`;
   }

@@ -1,11 +1,14 @@
 /** All moments of the past in one line: where changes were, and which moment is shown. */
 import { ask, url } from "../api.js";
 import { moment } from "../format.js";
+import { Time } from "../parts/time.js";
 import { Poll } from "../poll.js";
 import { Component, createRef, html } from "../ui.js";
+import { Controls } from "./controls.js";
 import { inWords } from "./counts.js";
 import { Heat } from "./heat.js";
 import { choose, chosen, textOf } from "./moment.js";
+import { PLAYER } from "./player.js";
 
 const EVERY_MS = 30_000;
 const COLUMN_PX = 6;
@@ -86,6 +89,7 @@ class Bar extends Component {
       ArrowLeft: () => this.step("before_ms"), ArrowDown: () => this.step("before_ms"),
       ArrowRight: () => this.step("after_ms"), ArrowUp: () => this.step("after_ms"),
       PageDown: () => this.show(at - leap), PageUp: () => this.show(at + leap),
+      " ": () => PLAYER.toggle(),
       Home: () => this.show(span.begin_ms), End: () => this.show(span.end_ms),
     }[event.key];
     if (!to || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -112,11 +116,12 @@ class Bar extends Component {
       </div>
       <button type="button" class="step" onClick=${() => this.step("after_ms")}
         disabled=${at >= span.end_ms} aria-label="Next change" title="Next change">▶</button>
-      <p class="ends"><span>${moment(span.begin_ms)}</span>
+      <p class="ends"><span><${Time} ms=${span.begin_ms} /></span>
         <span class="meaning">${MEANINGS.map(([name, text]) => html`
           <span><i class=${name}></i>${text}</span>`)}</span>
-        <span>${moment(span.end_ms)}</span>
+        <span><${Time} ms=${span.end_ms} /></span>
         <span class=${pointedMs === null ? "said" : "said pointed"}>${changes && what(said)}</span></p>
+      <${Controls} span=${span} atMs=${at} />
     </section>`;
   }
 }

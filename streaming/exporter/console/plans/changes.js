@@ -1,10 +1,11 @@
-/** Plans that give replicas another order: what they would change, and the commands. */
+/** Plans that give replicas another order or place: what they would change, and the commands. */
 import { url } from "../api.js";
 import { counted } from "../format.js";
+import { withCode } from "../parts/code.js";
 import { Command } from "../parts/copy.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { Switch } from "../parts/switch.js";
-import { chosen } from "../past/moment.js";
+import { isPast } from "../past/when.js";
 import { Poll } from "../poll.js";
 import { go, partitionHref } from "../router.js";
 import { html } from "../ui.js";
@@ -36,13 +37,20 @@ export function Demote({ broker, brokers, to }) {
       commands=${[command, `${command} --out demoted`, `${command} --apply`]} />`}`;
 }
 
+export function Place() {
+  const command = "kafka-twin plan place";
+  return html`<p class="muted">The fewest swaps of two replicas after which these losses harm fewer partitions. Data
+      move, so Kafka's own tools do it.</p>
+    <${Planned} asked=${url("plans/place", { limit: SHOWN })} commands=${[command, `${command} --out placed`]} />`;
+}
+
 export function Restore() {
   return html`<p>Each plan that is applied keeps a journal, and writes its place when it ends. This brings
       back the orders that it changed, unless somebody has changed them since:</p>
     <${Command} text="kafka-twin plan restore .kafka-twin/plans/PLAN/journal.jsonl" />`;
 }
 
-/** The answer of a plan, and the commands that print it, write files, and apply it. */
+/** The answer of a plan, and the commands that print it, write files, and, if it may be applied, apply it. */
 function Planned({ asked, commands: [print, write, apply] }) {
   return html`<${Poll} url=${asked} every=${EVERY_MS}>${({ answer, error }) => html`
     <${Failed} error=${error} />
@@ -51,12 +59,9 @@ function Planned({ asked, commands: [print, write, apply] }) {
       <${Changes} answer=${answer} />
       ${answer.total > 0 && html`<div class="commands">
         <div><h3>Print it</h3><${Command} text=${print} /></div>
-        ${!chosen() && html`<div><h3>Write files for Kafka's own tools</h3><${Command} text=${write} /></div>
-          <div><h3>Do it</h3><${Command} text=${apply} /></div>`}</div>`}`}`}<//>`;
+        ${!isPast() && html`<div><h3>Write files for Kafka's own tools</h3><${Command} text=${write} /></div>
+          ${apply && html`<div><h3>Do it</h3><${Command} text=${apply} /></div>`}`}</div>`}`}`}<//>`;
 }
-
-/** What stands between backticks is a command. */
-const withCode = line => line.split("`").map((part, i) => (i % 2 ? html`<code>${part}</code>` : part));
 
 function Changes({ answer: { total, header, rows, changes } }) {
   if (!total) return null;

@@ -4,6 +4,7 @@ import { Command } from "../parts/copy.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { Verdict } from "../parts/verdict.js";
 import { Switch } from "../parts/switch.js";
+import { isPast, nowOrThen } from "../past/when.js";
 import { Poll } from "../poll.js";
 import { href } from "../router.js";
 import { html } from "../ui.js";
@@ -19,9 +20,10 @@ export function Roll({ asked, racks, to }) {
       ${answer ? html`<${Answer} answer=${answer} isOld=${url !== asked} />`
         : !error && html`<${Waiting} what="Asking the gate about every broker" />`}`}<//>
     <${Command} text=${`kafka-twin plan roll${racks ? " --racks" : ""}`} />
+    ${isPast() ? html`<p class="muted">The order held as the cluster was then.</p>` : html`
     <p class="muted">The order holds as the cluster is now. After each restart wait until every broker is in
       sync again, and ask anew: <code>kafka-twin gate in-sync</code>, then${" "}
-      <code>kafka-twin plan roll --next</code>.</p>`;
+      <code>kafka-twin plan roll --next</code>.</p>`}`;
 }
 
 function Answer({ answer, isOld }) {
@@ -35,7 +37,7 @@ function Answer({ answer, isOld }) {
         <td>${i + 1}.</td><th scope="row"><${Brokers} ids=${each.brokers} /></th>
         <td>${each.rack ?? "unknown"}</td><td><${Verdict} verdict="safe" /></td>
         <td class="text">${costOf(each.costs.kafka)}</td></tr>`)}
-      ${leftOut.map(each => html`<tr key=${each.broker}><td class="muted">not now</td>
+      ${leftOut.map(each => html`<tr key=${each.broker}><td class="muted">not ${nowOrThen()}</td>
         <th scope="row"><${Brokers} ids=${[each.broker]} /></th><td></td>
         <td><${Verdict} verdict=${each.verdict} then=${each.once_allowed} /></td>
         <td class="text"><${Reasons} reasons=${each.reasons} /></td></tr>`)}</tbody></table></div>`;
@@ -49,7 +51,8 @@ function summaryOf(batches, leftOut) {
   const lasting = leftOut.filter(each => each.verdict === "unsafe"
     && each.once_allowed === "safe").length;
   const not = leftOut.length - unsure - lasting;
-  const parts = [`${able} of ${counted(total, "broker")} may be restarted now`];
+  const parts = [`${able} of ${counted(total, "broker")} ${
+    isPast() ? "could be restarted then" : "may be restarted now"}`];
   if (lasting) parts.push(`${lasting} once what no restart can avoid is allowed`);
   if (not) parts.push(`${not} may not`);
   if (unsure) parts.push(`of ${unsure} it is unknown`);

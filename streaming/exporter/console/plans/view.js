@@ -1,5 +1,6 @@
 /** What may be restarted, in which order, and the plans that would help. It changes nothing. */
 import { url } from "../api.js";
+import { isPast } from "../past/when.js";
 import { href } from "../router.js";
 import { html } from "../ui.js";
 import { Demote, Order, Restore } from "./changes.js";
@@ -23,7 +24,8 @@ export function PlansView({ route, pulse }) {
   const with_ = change => hrefOf({ ...choice, ...change });
   const brokers = (pulse.brokers ?? []).map(each => each.broker);
   return html`
-    <section class="card" aria-labelledby="title"><h1 id="title">Which broker may be restarted now?</h1>
+    <section class="card" aria-labelledby="title"><h1 id="title">Which broker ${
+        isPast() ? "could be restarted then" : "may be restarted now"}?</h1>
       <${Roll} asked=${url("plans/roll", { racks: choice.racks ? "true" : "" })} racks=${choice.racks}
         to=${racks => with_({ racks })} /></section>
     <section class="card" aria-labelledby="order-title"><h2 id="order-title">Warm replicas before cold
@@ -31,6 +33,6 @@ export function PlansView({ route, pulse }) {
     <section class="card" aria-labelledby="demote-title"><h2 id="demote-title">Leaderships away from a
       broker</h2><${Demote} broker=${choice.broker} brokers=${brokers}
         to=${broker => with_({ broker })} /></section>
-    <section class="card" aria-labelledby="restore-title"><h2 id="restore-title">Back to what was</h2>
-      <${Restore} /></section>`;
+    ${!isPast() && html`<section class="card" aria-labelledby="restore-title">
+      <h2 id="restore-title">Back to what was</h2><${Restore} /></section>`}`;
 }

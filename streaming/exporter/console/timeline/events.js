@@ -1,10 +1,13 @@
 /** A list of events, the newest first, as they come. */
-import { counted, moment } from "../format.js";
+import { counted } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
+import { Time } from "../parts/time.js";
 import { chosen } from "../past/moment.js";
+import { askedAbout, isPast } from "../past/when.js";
 import { partitionHref } from "../router.js";
 import { Component, html } from "../ui.js";
 import { inWords } from "../words.js";
+import { PastEvents } from "./pages.js";
 import { EventStream } from "./stream.js";
 
 /** How grave an event is to look at, by its kind or by what it says of itself. */
@@ -16,10 +19,17 @@ const STATES = {
 /** Props: `parameters` of the API, `wanted`, a function of an event, `most` that are shown. */
 export class Events extends Component {
   componentDidMount() {
-    // A time ago is not a time: then all are shown, and the banner says of when the rest is.
-    const until = Date.parse(chosen()) || Infinity;
-    this.stream = new EventStream(this.props.parameters ?? {}, () => this.forceUpdate(), until);
+    const { parameters = {} } = this.props;
+    const changed = () => this.forceUpdate();
+    // Of the past all events can be read; of the present those that come, and some before them.
+    this.stream = isPast() ? new PastEvents(parameters, changed, askedAbout())
+      : new EventStream(parameters, changed);
     this.forceUpdate();
+  }
+
+  componentDidUpdate() {
+    const { wanted = () => true, most } = this.props;
+    if (!this.stream.error) this.stream.need?.(wanted, most);
   }
 
   componentWillUnmount() {
@@ -35,6 +45,7 @@ export class Events extends Component {
       <${Failed} error=${stream.error} />
       ${!stream.isReading && !stream.error && html`<${Waiting} what="Asking for events" />`}
       ${stream.missed && html`<p class="warn">Some events were missed: more happened than is kept.</p>`}
+      ${stream.isCut && html`<p class="warn">Of older events, the API has the pages.</p>`}
       ${chosen() && html`<p class="muted">What happened after the moment that is shown is left out.</p>`}
       ${nothing && html`<p class="muted">Nothing has happened that the exporter still knows of.</p>`}
       ${events.length > 0 && html`<div class="wide" tabindex="0" role="region" aria-label="Events">
@@ -50,7 +61,7 @@ export class Events extends Component {
 function Line({ event }) {
   const { at_ms: at, text, kind, topic, partition } = event;
   const isOf = topic && partition >= 0;
-  return html`<tr><td>${moment(at)}</td><td class=${`text ${STATES[kind] ?? ""}`}>${text}</td>
+  return html`<tr><td><${Time} ms=${at} /></td><td class=${`text ${STATES[kind] ?? ""}`}>${text}</td>
     <td>${inWords(kind)}</td>
     <th scope="row">${isOf && html`<a href=${partitionHref(topic, partition)}>${topic}-${partition}</a>`}</th>
     </tr>`;

@@ -35,9 +35,7 @@ export class EventStream {
   id = FROM_THE_BEGINNING;
   known = new Set();
 
-  /** Events after `until`, a Unix time in ms, are left out. */
-  constructor(parameters, changed, until = Infinity) {
-    this.until = until;
+  constructor(parameters, changed) {
     this.address = url("events", parameters);
     this.changed = () => {
       this.frame ??= requestAnimationFrame(() => {
@@ -86,7 +84,6 @@ export class EventStream {
     if (id) this.id = id;
     if (kind !== "message" || !data) return;
     const event = JSON.parse(data);
-    if (event.at_ms > this.until) return;
     if (this.known.has(event.id)) return; // the bus may deliver an event twice
     this.known.add(event.id);
     this.events.unshift(event);

@@ -1,4 +1,5 @@
 /** Changes of the cluster as they come, each prediction with what Kafka then did. */
+import { askedAbout } from "../past/when.js";
 import { go, href } from "../router.js";
 import { html } from "../ui.js";
 import { inWords } from "../words.js";
@@ -19,7 +20,7 @@ export function wantedBy({ kind, text }) {
 export function TimelineView({ route }) {
   const filters = filtersOf(route);
   return html`<section class="card" aria-labelledby="title"><h1 id="title">Timeline</h1>
-    <${Events} wanted=${wantedBy(filters)} most=${SHOWN}>
+    <${Events} key=${askedAbout()} wanted=${wantedBy(filters)} most=${SHOWN}>
       ${events => html`<${Filters} filters=${filters} events=${events} />`}<//></section>`;
 }
 

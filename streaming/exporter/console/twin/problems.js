@@ -1,7 +1,8 @@
 /** What the collector could not find out in its newest cycle, and why. */
 import { url } from "../api.js";
-import { count, moment } from "../format.js";
+import { count } from "../format.js";
 import { Failed } from "../parts/failed.js";
+import { Time } from "../parts/time.js";
 import { Poll } from "../poll.js";
 import { html } from "../ui.js";
 
@@ -20,6 +21,6 @@ function List({ problems, whole }) {
       <th scope="col">error</th><th scope="col">reason</th><th scope="col">since</th></tr></thead>
     <tbody>${problems.map(each => html`<tr>
       <th scope="row">${each.source}</th><td>${each.broker < 0 ? "—" : each.broker}</td><td>${each.error}</td>
-      <td class="reason">${each.text}</td><td>${moment(each.since_ms)}</td></tr>`)}</tbody></table></div>
+      <td class="reason">${each.text}</td><td><${Time} ms=${each.since_ms} /></td></tr>`)}</tbody></table></div>
     ${!whole && html`<p class="muted">There are more than these ${count(problems.length)}.</p>`}`;
 }

@@ -1,8 +1,9 @@
 /** Is the twin to be trusted? How new it is, what it does not know, and how it has predicted. */
 import { url } from "../api.js";
-import { bytes, count, duration, ended, milliseconds, moment } from "../format.js";
+import { bytes, count, duration, ended, milliseconds } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { recordOf } from "../parts/topbar.js";
+import { Time } from "../parts/time.js";
 import { Poll } from "../poll.js";
 import { ageSeconds } from "../pulse.js";
 import { partitionHref } from "../router.js";
@@ -101,7 +102,7 @@ function Newest() {
         <th scope="col">by</th><th scope="col">leader</th><th scope="col">predicted</th>
         <th scope="col">result</th></tr></thead>
       <tbody>${answer.predictions.map(each => html`<tr>
-        <td>${moment(each.at_ms)}</td>
+        <td><${Time} ms=${each.at_ms} /></td>
         <th scope="row"><a href=${partitionHref(each.topic, each.partition)}>${
           each.topic}-${each.partition}</a></th>
         <td>${each.cause ?? "unknown"}</td>

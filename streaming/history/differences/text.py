@@ -28,8 +28,46 @@ def text(data: Mapping[str, Any]) -> Answer:
     lines += _some([_broker_line(each) for each in data["brokers"]], counts["brokers"], "brokers")
     settings = [_topic_line(each) for each in data["topics"]]
     lines += _some(settings, counts["topics"], "topics")
+    lines += _amounts(data)
     header = ("partition", "leader", "ISR", "replicas", "risks opened", "risks closed")
     return Answer(data, lines, header, [_row(p) for p in data["partitions"]], data["total"])
+
+
+def _amounts(data: Mapping[str, Any]) -> list[str]:
+    """Sizes and groups: sentences that say what changed most."""
+    counts = data["counts"]
+    lines = _some([_topic_size(e) for e in data["topic_sizes"]], counts["topic_sizes"], "topics")
+    brokers = [
+        f"local logs of broker {each['broker']}: {_bytes(each['local_log_bytes'])}"
+        for each in data["broker_sizes"]
+    ]
+    lines += _some(brokers, counts["broker_sizes"], "brokers")
+    lines += _some([_group(each) for each in data["groups"]], counts["groups"], "groups")
+    if data["sizes_not_compared"]:
+        what = counted(data["sizes_not_compared"], "topic or broker", "topics or brokers")
+        lines.append(f"Sizes of {what} are unknown at one of the moments, and not compared.")
+    return lines
+
+
+def _topic_size(each: Mapping[str, Any]) -> str:
+    parts = []
+    if each["local_log_bytes"] is not None:
+        parts.append(f"local logs {_bytes(each['local_log_bytes'])}")
+    if each["records_appended"] is not None:
+        parts.append(f"log ends {each['records_appended']:+d} records")
+    return f"topic {each['topic']}: {', '.join(parts)}"
+
+
+def _bytes(of: Mapping[str, int]) -> str:
+    return f"{of['before']} → {of['after']} bytes"
+
+
+def _group(each: Mapping[str, Any]) -> str:
+    if each["change"] != "changed":
+        return f"group {each['group']} {each['change']}"
+    names = (("group_state", "state"), ("members", "members"), ("lag_records", "lag"))
+    parts = [f"{text} {_pair(each[name], str)}" for name, text in names if each[name]]
+    return f"group {each['group']}: {', '.join(parts)}"
 
 
 def _incomplete(data: Mapping[str, Any]) -> list[str]:

@@ -1,15 +1,17 @@
 /** What would happen if the chosen brokers and racks were lost. */
 import { url } from "../api.js";
+import { choiceHref, lossOf } from "../cluster/choice.js";
 import { broker, count, counted, ended, listed } from "../format.js";
 import { Command, quoted } from "../parts/copy.js";
 import { Failed, Waiting } from "../parts/failed.js";
+import { isPast } from "../past/when.js";
 import { Poll } from "../poll.js";
 import { href, partitionHref } from "../router.js";
 import { html } from "../ui.js";
 import { COVERAGES, OUTCOMES } from "../words.js";
-import { choiceHref, lossOf } from "./choice.js";
 import { Gate } from "./gate.js";
 import { HurtGroups } from "./hurt.js";
+import { Return } from "./return.js";
 
 const SHOWN = 8;
 
@@ -28,12 +30,13 @@ export function LossPanel({ choice, rules }) {
   const names = [...choice.racks.map(rack => `rack ${rack}`),
     ...choice.brokers.map(id => `broker ${id}`)];
   return html`<section class="card panel" aria-labelledby="loss-title">
-    <h2 id="loss-title">If ${listed(names)} were lost now</h2>
+    <h2 id="loss-title">If ${listed(names)} ${
+      isPast() ? "had been lost then" : "were lost now"}</h2>
     <p><a href=${choiceHref({ ...choice, brokers: [], racks: [] })}>Lose nothing</a></p>
     <${Poll} url=${url("whatif/lose", { ...lossOf(choice), limit: SHOWN })}>
       ${state => html`<${Loss} ...${state} rule=${choice.rule} titles=${rules} />`}<//>
     ${choice.brokers.length === 1 && !choice.racks.length
-      && html`<${Gate} broker=${choice.brokers[0]} />`}
+      && html`<${Gate} broker=${choice.brokers[0]} /><${Return} broker=${choice.brokers[0]} />`}
     <h3>The same, for a shell</h3>
     <${Command} text=${["kafka-twin whatif lose", ...choice.brokers.map(id => `--broker ${id}`),
       ...choice.racks.map(rack => `--rack ${quoted(rack)}`)].join(" ")} />

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from streaming.bus.view import ClusterView
+from streaming.history.differences.amounts import BrokerSize, GroupDifference, TopicSize, amounts
 from streaming.history.moments import time_text
 from streaming.history.past import PastView
 from twin.arrays import plain
@@ -45,6 +46,9 @@ class DifferenceCounts:
     partitions_went: int
     brokers: Annotated[int, Meta(description="brokers that came, went or changed")]
     topics: Annotated[int, Meta(description="topics with another setting")]
+    topic_sizes: Annotated[int, Meta(description="topics whose local logs or log ends differ")]
+    broker_sizes: Annotated[int, Meta(description="brokers whose local logs differ")]
+    groups: Annotated[int, Meta(description="groups of consumers that came, went or changed")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,18 @@ class Differences:
     ]
     brokers: Annotated[list[BrokerDifference], Meta(description="at most `limit` of them")]
     topics: Annotated[list[TopicDifference], Meta(description="at most `limit` of them")]
+    topic_sizes: Annotated[
+        list[TopicSize], Meta(description="at most `limit` of them, the largest change first")
+    ]
+    broker_sizes: Annotated[list[BrokerSize], Meta(description="at most `limit` of them")]
+    sizes_not_compared: Annotated[
+        int,
+        Meta(description="topics and brokers with a replica of unknown size at one of the moments"),
+    ]
+    groups: Annotated[
+        list[GroupDifference],
+        Meta(description="at most `limit` of them: came, went, then by the change of their lag"),
+    ]
 
 
 def differences_of(before: PastView, after: PastView, limit: int, offset: int = 0) -> Differences:
@@ -140,6 +156,7 @@ def differences_of(before: PastView, after: PastView, limit: int, offset: int = 
     both = sorted(was.keys() & now.keys())
     parts = [differences.difference(was[shard], now[shard]) for shard in both]
     topics = _topics([(was[shard], now[shard]) for shard in both])
+    sizes = amounts([was[shard] for shard in both], [now[shard] for shard in both])
     brokers = _brokers(before.view, after.view)
     expected = max(before.view.shards_expected, after.view.shards_expected)
     came, went = (sum(len(getattr(each, name)) for each in parts) for name in ("came", "went"))
@@ -156,6 +173,9 @@ def differences_of(before: PastView, after: PastView, limit: int, offset: int = 
             partitions_went=went,
             brokers=len(brokers),
             topics=len(topics),
+            topic_sizes=len(sizes.topics),
+            broker_sizes=len(sizes.brokers),
+            groups=len(sizes.groups),
         ),
         compared=sum(each.compared for each in parts),
         not_compared=sum(each.not_compared for each in parts),
@@ -164,6 +184,10 @@ def differences_of(before: PastView, after: PastView, limit: int, offset: int = 
         partitions=_page(parts, limit, offset),
         brokers=brokers[:limit],
         topics=topics[:limit],
+        topic_sizes=sizes.topics[:limit],
+        broker_sizes=sizes.brokers[:limit],
+        sizes_not_compared=sizes.not_compared,
+        groups=sizes.groups[:limit],
     )
 
 
@@ -173,9 +197,6 @@ def _moment(of: PastView) -> ComparedMoment:
 
 def _bits(values: Array) -> int:
     return int(np.bitwise_count(values).sum())
-
-
-# ---------------------------------------------------------------- lists
 
 
 def _page(parts: Sequence[Difference], limit: int, offset: int) -> list[PartitionDifference]:

@@ -1,0 +1,1 @@
+"""The program that writes the archive: a Spark query of its own beside the twin's."""

@@ -1,0 +1,145 @@
+"""Messages of the bus in order → rows of the archive.
+
+A cycle of a shard is written once the next one is there: until then, taps may add to it. So after a
+restart the newest state before a batch is the one that was not written yet, and a batch that is
+repeated gives the same cycles.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from streaming.bus.keys import Record
+from streaming.bus.view import Event, SnapshotStore
+from streaming.history.archive.differences import ShardArchive
+from streaming.history.archive.layout import EVENTS, WRITTEN_IN_ORDER, hour_of, schemas
+from streaming.history.archive.writing import Rows
+from twin.declarations.table import UNKNOWN
+from twin.engine.catalog import Catalog
+from twin.engine.state import ShardState
+
+_IDS_KEPT: Final = 100_000
+"""Ids of events that are remembered: events are delivered at least once, and each is written once.
+"""
+
+_BEGIN_ANEW: Final = 2
+"""Batches that begin with whole states after a start. The first may be one that was interrupted: of
+its tables some have rows that were compared with what only the killed program knew."""
+
+
+class Feed:
+    """Takes messages, and gives the rows of all cycles that they complete."""
+
+    def __init__(
+        self, catalog: Catalog, cluster: str, shards: int, measurements_ms: int,
+        archived: Mapping[int, int], events: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """
+        Args:
+            catalog: the rules that made the states.
+            cluster: its name.
+            shards: how many there are.
+            measurements_ms: how often measurements are written.
+            archived: the newest cycle of each shard in the archive.
+            events: ids of the newest events in it.
+        """
+        self._catalog, self._cluster, self._measurements_ms = catalog, cluster, measurements_ms
+        self._archived = dict(archived)
+        self._shards: dict[int, ShardArchive] = {}
+        self._store = SnapshotStore(catalog, cluster, shards, became=self._became)
+        self._newest: dict[int, ShardState] = {}
+        self._ended: list[ShardState] = []
+        self._batches = 0
+        self._ids: OrderedDict[str, None] = OrderedDict.fromkeys(events)
+        self.gaps = 0  # cycles that follow others which are missing
+
+    @property
+    def archived(self) -> Mapping[int, int]:
+        """The newest cycle of each shard that was given out."""
+        return self._archived
+
+    def seed(self, records: Iterable[Record]) -> None:
+        """Take the snapshots before those that are to be archived."""
+        for record in _in_order(records):
+            self._store.take_snapshot(record.key, record.value)
+        self._ended = []
+
+    def take(self, snapshots: Iterable[Record], events: Iterable[Record]) -> dict[str, pa.Table]:
+        """The rows that messages add, by table of the archive; tables without rows are left out."""
+        rows: Rows = defaultdict(list)
+        if self._batches < _BEGIN_ANEW:
+            self._shards = {}
+        self._batches += 1
+        for record in _in_order(snapshots):
+            self._store.take_snapshot(record.key, record.value)
+            for state in self._ended:
+                for name, added in self._step(state).items():
+                    rows[name] += added
+            self._ended = []
+        self._store.publish()  # forgets what nobody looks at
+        if (changes := self._events(events)) is not None:
+            rows[EVENTS].append(changes)
+        return {name: pa.concat_tables(rows[name]) for name in WRITTEN_IN_ORDER if rows[name]}
+
+    def _became(self, state: ShardState) -> None:
+        before = self._newest.get(state.shard)
+        if before is not None and state.observed_at_ms > before.observed_at_ms:
+            self._ended.append(before)
+        self._newest[state.shard] = state
+
+    def _step(self, state: ShardState) -> Rows:
+        last_ms = self._archived.get(state.shard, UNKNOWN)
+        if state.observed_at_ms <= last_ms:
+            return {}
+        is_missing = last_ms not in (UNKNOWN, state.prev_observed_at_ms)
+        self.gaps += is_missing
+        shard = self._shards.setdefault(state.shard, ShardArchive(self._measurements_ms))
+        self._archived[state.shard] = state.observed_at_ms
+        return shard.step(state, last_ms if is_missing else UNKNOWN)
+
+    def _events(self, records: Iterable[Record]) -> pa.Table | None:
+        found = []
+        for record in records:
+            try:
+                event = msgspec.json.decode(record.value or b"", type=Event)
+            except msgspec.MsgspecError:
+                continue
+            if event.cluster != self._cluster or event.id in self._ids or event.at_ms < 0:
+                continue
+            self._ids[event.id] = None
+            if len(self._ids) > _IDS_KEPT:
+                self._ids.popitem(last=False)
+            text = (record.value or b"").decode()
+            found.append({
+                "hour": hour_of(event.at_ms), "at": event.at_ms * 1_000, "id": event.id,
+                "kind": event.kind, "topic": event.topic or None, "text": event.text,
+                "partition": _number(json.loads(text).get("partition")),
+                "broker": _number(event.broker), "event": text,
+            })  # fmt: skip
+        return pa.Table.from_pylist(found, schemas(self._catalog)[EVENTS]) if found else None
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _in_order(records: Iterable[Record]) -> list[Record]:
+    """In the order of what they observed, whatever their partitions."""
+    return sorted(records, key=_place)
+
+
+def _place(record: Record) -> tuple[int, int, int, int]:
+    """The cycle of a message, and its place in the chain; what cannot be read is refused later."""
+    observed_ms, number = record.timestamp_ms, 0
+    with suppress(pa.ArrowException, OSError, ValueError, KeyError):
+        with pa.ipc.open_stream(record.value or b"") as reader:
+            metadata = reader.schema.metadata or {}
+        observed_ms, number = int(metadata[b"observed_at_ms"]), int(metadata.get(b"number", b"0"))
+    return observed_ms, number, record.partition, record.offset

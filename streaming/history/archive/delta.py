@@ -1,0 +1,246 @@
+"""The archive's tables as Delta tables: appended exactly once, compacted, dropped when old.
+
+Delta's log is written by delta-rs, in this process: a commit takes 15 ms, where Spark's Delta took
+0.7 s of CPU time when it had nothing to do. It knows local folders, S3, Azure, Google's storage and
+HDFS. Nothing here needs a JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+from deltalake import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyarrow.dataset import ParquetReadOptions
+
+from streaming.history.archive.layout import AT, CYCLES, EVENTS, HOUR, WRITTEN_IN_ORDER, times_of
+from streaming.runtime.errors import UserError
+
+_SETTINGS: Final = {
+    "delta.dataSkippingNumIndexedCols": "4",  # hour, at and shard; statistics of 30 cost more
+    "delta.checkpointInterval": "100",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
+_SORTED: Final = ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKED")
+_COMPRESSED: Final = WriterProperties(
+    compression="ZSTD", compression_level=3, column_properties={"partition": _SORTED}
+)
+
+_LITTLE_AHEAD: Final = {"batch_size": 65_536, "batch_readahead": 2, "fragment_readahead": 2}
+"""Batches that a scan reads ahead. By default PyArrow holds whole files in memory."""
+
+_READABLE_FOR: Final = timedelta(hours=1)
+"""Files that were compacted or dropped stay for readers that have begun."""
+
+_HOURS_COMPACTED: Final = 24
+"""After a pause, as many hours are compacted as are likely to be asked about."""
+
+
+class ArchiveError(UserError):
+    """The archive cannot be read or written; one line says why."""
+
+
+class ArchiveTables:
+    """The tables of one archive."""
+
+    def __init__(self, path: str) -> None:
+        """The archive in a folder, or at a URL."""
+        self._path = path
+        self._base = path.rstrip("/") if "://" in path else str(Path(path).resolve())
+        self._opened: dict[str, DeltaTable] = {}
+
+    def location(self, name: str) -> str:
+        """Where the table is."""
+        return f"{self._base}/{name}"
+
+    # ------------------------------------------------------------ writing
+
+    def append(self, name: str, rows: pa.Table, writer: str, batch: int) -> bool:
+        """Append rows, unless this batch of this writer was appended before; then false.
+
+        Raises:
+            ArchiveError: the table cannot be written.
+        """
+        with self._saying("written"):
+            table = self._table(name)
+            done = None if table is None else table.transaction_version(writer)
+            if done is not None and done >= batch:
+                return False
+            once = CommitProperties(app_transactions=[Transaction(writer, batch)])
+            write_deltalake(
+                self.location(name) if table is None else table, rows.combine_chunks(),
+                mode="append", partition_by=[HOUR], schema_mode="merge",
+                configuration=_SETTINGS, writer_properties=_COMPRESSED, commit_properties=once,
+            )  # fmt: skip
+            return True
+
+    def compact(self, before_hour: str) -> None:
+        """Make one file of the small files of each hour that is over.
+
+        Raises:
+            ArchiveError: a table cannot be written.
+        """
+        ended = datetime.fromisoformat(f"{before_hour}:00")
+        hours = [ended - timedelta(hours=n) for n in range(1, _HOURS_COMPACTED + 1)]
+        texts = [f"{hour:%Y-%m-%dT%H}" for hour in hours]
+        for table in self._tables():
+            with self._saying("compacted"):
+                table.optimize.compact([(HOUR, "in", texts)], writer_properties=_COMPRESSED)
+
+    def drop(self, before_hour: str) -> None:
+        """Drop the hours before that one, and files that no reader needs any more.
+
+        Raises:
+            ArchiveError: a table cannot be written.
+        """
+        for table in self._tables():
+            with self._saying("written"):
+                table.delete(f"{HOUR} < '{before_hour}'")
+                table.vacuum(
+                    int(_READABLE_FOR / timedelta(hours=1)), dry_run=False,
+                    enforce_retention_duration=False,
+                )  # fmt: skip
+
+    # ------------------------------------------------------------ reading
+
+    def read(
+        self, name: str, hours: Sequence[str] | None = None, columns: Sequence[str] | None = None,
+        until_ms: int | None = None,
+    ) -> pa.Table | None:  # fmt: skip
+        """Rows of a table; None before it was written first.
+
+        Args:
+            name: of the table.
+            hours: those to read; all if None.
+            columns: those to read; all if None.
+            until_ms: the time of the last rows.
+
+        Raises:
+            ArchiveError: the table cannot be read.
+        """
+        with self._saying("read"):
+            found = self._dataset(name, hours, ())
+            return None if found is None else found.to_table(**_wanted(found, columns, until_ms))
+
+    def batches(
+        self, name: str, hours: Sequence[str], columns: Sequence[str], until_ms: int,
+        coded: Collection[str],
+    ) -> Iterator[pa.RecordBatch]:  # fmt: skip
+        """The same rows, some at a time; none before the table was written first.
+
+        Args:
+            name: of the table.
+            hours: those to read.
+            columns: those to read.
+            until_ms: the time of the last rows.
+            coded: columns of few different texts, none of them null, which are read as
+                dictionaries: that takes a fifth of the time.
+
+        Raises:
+            ArchiveError: the table cannot be read.
+        """
+        with self._saying("read"):
+            found = self._dataset(name, hours, coded)
+            if found is not None:
+                wanted = _wanted(found, columns, until_ms)
+                yield from found.to_batches(**wanted, **_LITTLE_AHEAD)
+
+    def hours(self) -> list[str]:
+        """The hours that the archive has, in order."""
+        with self._saying("read"):
+            table = self._table(CYCLES)
+            return [] if table is None else sorted({each[HOUR] for each in table.partitions()})
+
+    def bytes(self, name: str) -> int:
+        """The size of the files of a table, without those that were compacted."""
+        with self._saying("read"):
+            table = self._table(name)
+            if table is None:
+                return 0
+            return sum(pa.table(table.get_add_actions()).column("size_bytes").to_pylist())
+
+    def newest_cycles(self) -> dict[int, int]:
+        """The newest cycle of each shard, as a Unix time in milliseconds."""
+        rows = self._newest(CYCLES, ["shard", "at"])
+        if rows is None:
+            return {}
+        found = rows.group_by("shard").aggregate([("at", "max")])
+        pairs = zip(
+            found.column("shard").to_pylist(), times_of(found.column("at_max")), strict=True
+        )
+        return {shard: int(at_ms) for shard, at_ms in pairs}
+
+    def newest_events(self) -> list[str]:
+        """Ids of the events of the newest hours."""
+        rows = self._newest(EVENTS, ["id"])
+        return [] if rows is None else rows.column("id").to_pylist()
+
+    def _newest(self, name: str, columns: Sequence[str]) -> pa.Table | None:
+        return self.read(name, self.hours()[-_HOURS_COMPACTED:], columns)
+
+    # ------------------------------------------------------------ inside
+
+    def _dataset(
+        self, name: str, hours: Sequence[str] | None, coded: Collection[str]
+    ) -> pyarrow.dataset.Dataset | None:
+        table = self._table(name)
+        if table is None:
+            return None
+        schema = pa.schema(table.schema().to_arrow())
+        for each in coded:
+            code = pa.field(each, pa.dictionary(pa.int32(), pa.string()))
+            schema = schema.set(schema.get_field_index(each), code)
+        return table.to_pyarrow_dataset(
+            file_pruning_predicate=None if hours is None else [(HOUR, "in", list(hours))],
+            parquet_read_options=ParquetReadOptions(dictionary_columns=coded), schema=schema,
+        )  # fmt: skip
+
+    def _table(self, name: str) -> DeltaTable | None:
+        """The table as it is now."""
+        if name in self._opened:
+            self._opened[name].update_incremental()
+            return self._opened[name]
+        try:
+            self._opened[name] = DeltaTable(self.location(name))
+        except TableNotFoundError:
+            return None
+        return self._opened[name]
+
+    def _tables(self) -> Iterator[Any]:
+        with self._saying("read"):
+            tables: Iterable[DeltaTable | None] = [self._table(name) for name in WRITTEN_IN_ORDER]
+        return (table for table in tables if table is not None)
+
+    @contextmanager
+    def _saying(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            why = str(error).splitlines()[0][:300]
+            raise ArchiveError(f"archive.path: {self._path} cannot be {done}: {why}") from None
+
+
+def _wanted(
+    found: pyarrow.dataset.Dataset, columns: Sequence[str] | None, until_ms: int | None
+) -> dict[str, Any]:
+    """Which columns and rows a scan of the dataset gives."""
+    names = None if columns is None else [c for c in columns if c in found.schema.names]
+    wanted = None
+    if until_ms is not None:
+        wanted = pc.field("at") <= pa.scalar(until_ms * 1_000, AT)
+    return {"columns": names, "filter": wanted}

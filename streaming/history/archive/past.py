@@ -1,0 +1,288 @@
+"""The past out of the archive: a second source of past moments beside replay.
+
+Decisions are those of the cycle, measurements those of their minute. A shard of which cycles are
+missing at the moment is left out: what is unknown is not filled in.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streaming.bus.view import view_of
+from streaming.history.archive import layout
+from streaming.history.archive.delta import ArchiveTables
+from streaming.history.archive.layout import (
+    HOUR,
+    HOUR_MS,
+    hour_of,
+    sparse_columns,
+    times_of,
+)
+from streaming.history.archive.rebuilding import ArchivedCycle, rebuilt
+from streaming.history.archive.sparse_rows import SparseRows, by_shard
+from streaming.history.changes import ChangeTimes
+from streaming.history.moments import MomentError, checked_in, time_text
+from streaming.history.past import PastView, Span
+from twin.cluster import empty_cluster
+from twin.declarations.table import UNKNOWN, Array
+from twin.engine.catalog import Catalog
+from twin.engine.frames import InvalidFrame
+from twin.engine.shard_reports import CLUSTER
+from twin.engine.state import ShardState
+
+KEPT_VIEWS: Final = 4
+"""A view of a million replicas takes 134 MB."""
+
+LOOK_EVERY_S: Final = 5.0
+"""How soon what was archived meanwhile can be asked about."""
+
+_OF_SHARDS: Final = (layout.TABLES, layout.PARTITIONS, layout.REPLICAS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The cycle of a shard at a moment, and whether the moment is within it."""
+
+    cycle: ArchivedCycle
+    is_within: bool  # the cycle after it was later than the moment
+    shards: int  # how many there should be
+    missing_until_ms: int  # the cycle before which cycles are missing; UNKNOWN if none are
+
+
+class ArchivePast:
+    """The past of one cluster's archive. Threads may ask at the same time."""
+
+    def __init__(
+        self, tables: ArchiveTables, catalog: Catalog, cluster: str, interval_ms: int
+    ) -> None:
+        """The past of tables, which may be empty; two cycles are ``interval_ms`` apart."""
+        self._tables, self._catalog, self._cluster = tables, catalog, cluster
+        self._interval_ms = interval_ms
+        self._lock = threading.Lock()
+        self._views: OrderedDict[tuple[int, ...], PastView] = OrderedDict()
+        self._changes: tuple[int, ChangeTimes] | None = None
+        self._span: tuple[float, Span] | None = None
+
+    @property
+    def span(self) -> Span:
+        """From the first cycle that is kept to the newest, as it was when somebody looked last.
+
+        Nothing is read here, so no scrape waits.
+
+        Raises:
+            MomentError: nothing is archived yet.
+        """
+        return self._known_span()
+
+    def look(self) -> None:
+        """See what was archived meanwhile.
+
+        Raises:
+            ArchiveError: the archive cannot be read.
+        """
+        with self._lock:
+            self._look()
+
+    @property
+    def changes(self) -> ChangeTimes:
+        """When the changes were, by the events in the archive."""
+        with self._lock:
+            end_ms = self._look().end_ms
+            if self._changes is None or self._changes[0] != end_ms:
+                rows = self._tables.read(layout.EVENTS, columns=["event"])
+                texts = [] if rows is None else rows.column("event").to_pylist()
+                found = ChangeTimes.of((text.encode() for text in texts), self._catalog)
+                self._changes = end_ms, found
+            return self._changes[1]
+
+    def cycles(self, from_ms: int, to_ms: int) -> Sequence[int]:
+        """The times of the archived cycles between two moments, both included, in order.
+
+        Raises:
+            ArchiveError: the archive cannot be read.
+        """
+        rows = self._rows_between(layout.CYCLES, from_ms, to_ms, ["at", "shard"])
+        if rows is None:
+            return ()
+        of_shards = rows.filter(pc.not_equal(rows.column("shard"), CLUSTER))
+        times: list[int] = np.unique(times_of(of_shards.column("at"))).tolist()
+        return times
+
+    def events(self, from_ms: int, to_ms: int) -> Sequence[bytes]:
+        """Archived events between two moments, both included, in order of their times.
+
+        Raises:
+            ArchiveError: the archive cannot be read.
+        """
+        rows = self._rows_between(layout.EVENTS, from_ms, to_ms, ["at", "event"])
+        if rows is None:
+            return ()
+        rows = rows.take(pc.sort_indices(rows, [("at", "ascending")]))
+        return [text.encode() for text in rows.column("event").to_pylist()]
+
+    def _rows_between(
+        self, name: str, from_ms: int, to_ms: int, columns: Sequence[str]
+    ) -> pa.Table | None:
+        """The rows of two moments and the time between them; None if there is no table yet."""
+        hours = range(from_ms // HOUR_MS * HOUR_MS, to_ms + 1, HOUR_MS)
+        with self._lock:
+            texts = [hour_of(each) for each in hours]
+            rows = self._tables.read(name, texts, columns, until_ms=to_ms)
+        if rows is None:
+            return None
+        return rows.filter(pa.array(times_of(rows.column("at")) >= from_ms))
+
+    def view(self, at_ms: int) -> PastView:
+        """The cluster at a moment of the span.
+
+        Raises:
+            MomentError: the moment is outside the span, or in a gap of all shards.
+            ArchiveError: the archive cannot be read.
+        """
+        with self._lock:
+            span = self._look()
+            checked_in(at_ms, span.begin_ms, span.end_ms, at_ms)
+            found = self._found(at_ms)
+            known = {shard: each for shard, each in found.items() if each.missing_until_ms < 0}
+            of_shards = [each for shard, each in known.items() if shard != CLUSTER]
+            if not of_shards:
+                raise MomentError(_gap(at_ms, found))
+            shards = max(each.shards for each in of_shards)
+            complete = len(of_shards) == shards and all(each.is_within for each in of_shards)
+            key = (complete, *(each.cycle.at_ms for _, each in sorted(known.items())))
+            if key not in self._views:
+                self._views[key] = self._view(known, shards, complete)
+            self._views.move_to_end(key)
+            if len(self._views) > KEPT_VIEWS:
+                self._views.popitem(last=False)
+            return self._views[key]
+
+    def _known_span(self) -> Span:
+        if self._span is None:
+            raise MomentError("nothing is archived yet")
+        return self._span[1]
+
+    def _look(self) -> Span:
+        now_s = time.monotonic()
+        if self._span is None or now_s - self._span[0] > LOOK_EVERY_S:
+            hours = self._tables.hours()
+            rows = self._tables.read(layout.CYCLES, hours[:1], ["at"])
+            begin = times_of(rows.column("at")) if rows is not None else np.zeros(0, np.int64)
+            newest = self._tables.newest_cycles()
+            if len(begin) and newest:
+                self._span = now_s, Span(int(begin.min()), max(newest.values()))
+        return self._known_span()
+
+    def _found(self, at_ms: int) -> dict[int, _Found]:
+        """By shard, the newest cycle at or before the moment."""
+        hour = datetime.fromisoformat(f"{hour_of(at_ms)}:00")
+        hours = [f"{hour + timedelta(hours=n):%Y-%m-%dT%H}" for n in (-1, 0, 1)]
+        rows = self._tables.read(layout.CYCLES, hours)
+        if rows is None:
+            return {}
+        rows = rows.sort_by([("shard", "ascending"), ("at", "ascending")])
+        times = {name: times_of(rows.column(name)) for name in ("at", "previous_at", "listed_at")}
+        shard, number = (rows.column(name).to_numpy() for name in ("shard", "cycle"))
+        measured, shards = (rows.column(n).to_numpy() for n in ("is_measured", "shards"))
+        found = {}
+        for each in np.unique(shard).tolist():
+            mine = np.flatnonzero(shard == each)
+            at = times["at"][mine]
+            i = int(np.searchsorted(at, at_ms, "right")) - 1
+            if i < 0:
+                continue
+            here = mine[i]
+            sampled = mine[: i + 1][measured[mine[: i + 1]]]
+            cycle = ArchivedCycle(
+                each, int(at[i]), int(number[here]), int(times["previous_at"][here]),
+                int(times["listed_at"][here]), int(times["at"][sampled[-1]]) if len(sampled) else 0,
+            )  # fmt: skip
+            following = mine[i + 1 : i + 2]
+            found[each] = self._judged(cycle, int(shards[here]), at_ms, following, times, number)
+        return found
+
+    def _judged(
+        self, cycle: ArchivedCycle, shards: int, at_ms: int, following: Array,
+        times: Mapping[str, Array], number: Array,
+    ) -> _Found:  # fmt: skip
+        """Whether the cycle answers for the moment."""
+        late = at_ms - cycle.at_ms >= self._interval_ms
+        if not len(following):
+            # The newest of all: cycles after it may be archived soon.
+            is_old = at_ms - cycle.at_ms >= 3 * self._interval_ms
+            return _Found(cycle, not late, shards, at_ms if is_old else UNKNOWN)
+        after = following[0]
+        is_next = int(times["previous_at"][after]) == cycle.at_ms
+        if not is_next and late:
+            return _Found(cycle, False, shards, int(times["at"][after]))
+        return _Found(cycle, not late or int(number[after]) == cycle.number + 1, shards, UNKNOWN)
+
+    def _view(self, known: Mapping[int, _Found], shards: int, complete: bool) -> PastView:
+        states = dict(self._states(known))
+        own = states.pop(CLUSTER, None)
+        if own is None:
+            own = empty_cluster(self._catalog, self._cluster, shards)
+        newest_ms = max(each.cycle.at_ms for each in known.values())
+        view = view_of(
+            self._catalog, [states[n] for n in sorted(states)], own, shards, self._interval_ms
+        )
+        return PastView(view, newest_ms, self._interval_ms, complete)
+
+    def _states(self, known: Mapping[int, _Found]) -> Iterator[tuple[int, ShardState]]:
+        until_ms = max(each.cycle.at_ms for each in known.values())
+        hours = sorted({hour_of(each.cycle.at_ms) for each in known.values()})
+        read = {name: self._rows(name, hours, until_ms) for name in _OF_SHARDS}
+        for shard, each in known.items():
+            catalog = self._catalog.cluster if shard == CLUSTER else self._catalog
+            rows = {
+                name: read[name].get(shard) or SparseRows.empty(layout.schemas(catalog)[name])
+                for name in _OF_SHARDS
+            }
+            state = _state(catalog, each.cycle, rows)
+            if state is not None:
+                yield shard, state
+
+    def _rows(self, name: str, hours: Sequence[str], until_ms: int) -> dict[int, SparseRows]:
+        """The rows of each shard."""
+        names = [each for each in layout.schemas(self._catalog)[name].names if each != HOUR]
+        coded = () if name == layout.TABLES else ("topic",)  # not where some rows have none
+        batches = self._tables.batches(name, hours, names, until_ms, coded)
+        return by_shard(batches, sparse_columns(self._catalog, name))
+
+
+def _state(
+    catalog: Catalog, cycle: ArchivedCycle, rows: Mapping[str, SparseRows]
+) -> ShardState | None:
+    """The state of a shard after that cycle; None if its whole state is missing."""
+    hour_ms = cycle.at_ms - cycle.at_ms % HOUR_MS
+    at, states = rows[layout.TABLES].at, rows[layout.TABLES].keys.column("state")
+    is_whole = states.is_valid().to_numpy()
+    is_whole &= (at <= cycle.at_ms) & (at >= hour_ms)
+    if not is_whole.any():
+        return None
+    begin_ms = int(at[is_whole].max())
+    messages = states.filter(pa.array(is_whole & (at == begin_ms)))
+    later = {name: table.between(begin_ms, cycle.at_ms) for name, table in rows.items()}
+    try:
+        return rebuilt(catalog, b"".join(messages.to_pylist()), cycle, later)
+    except InvalidFrame:
+        return None
+
+
+def _gap(at_ms: int, found: Mapping[int, _Found]) -> str:
+    if not found:
+        return f"{time_text(at_ms)} is in a gap of the archive"
+    since_ms = max(each.cycle.at_ms for each in found.values())
+    until_ms = min(each.missing_until_ms for each in found.values())
+    until = f" to {time_text(until_ms)}" if until_ms > at_ms else ""
+    return f"{time_text(at_ms)} is in a gap of the archive, from {time_text(since_ms)}{until}"

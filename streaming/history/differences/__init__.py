@@ -1,0 +1,1 @@
+"""What differs between two moments of the past: decisions, sizes and groups, and in sentences."""

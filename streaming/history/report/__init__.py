@@ -1,0 +1,1 @@
+"""A report of what happened between two moments of the past: what, why, and what is not known."""

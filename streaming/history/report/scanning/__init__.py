@@ -1,0 +1,1 @@
+"""What the states of a span show, collected cycle by cycle."""

@@ -1,0 +1,76 @@
+"""The most important sentences of a report."""
+
+from __future__ import annotations
+
+from streaming.history.report.incidents import Told
+from streaming.history.report.model import BlastRadius, Foretold, Standing
+from twin.arrays.plain import counted
+
+
+def summary(
+    blast: BlastRadius, timeline: Told, foretold: Foretold, worst: Standing | None
+) -> list[str]:
+    """What to read if nothing else is read."""
+    lines = []
+    if not timeline.incidents and not timeline.no_cause:
+        lines.append("Nothing happened that was recorded.")
+    elif timeline.incidents:
+        first = timeline.incidents[0].cause.text
+        more = len(timeline.incidents) - 1
+        also = f", and {counted(more, 'more cause')} are in the timeline" if more > 1 else ""
+        also = also or (", and one more cause is in the timeline" if more else "")
+        lines.append(f"{first[:1].upper()}{first[1:]}{also}.")
+    else:
+        lines.append("Things happened, and no cause of them was found.")
+    lines.append(_harm(blast))
+    if foretold.losses:
+        lines.append(
+            f"{counted(foretold.losses, 'leader was', 'leaders were')} lost; of "
+            f"{foretold.right} the twin had predicted who leads next."
+        )
+    if worst is None:
+        lines.append("At no time was a partition offline, under min ISR or at risk.")
+    return lines
+
+
+def _harm(blast: BlastRadius) -> str:
+    offline, under = blast.offline_partitions, blast.under_min_isr_partitions
+    parts = [
+        f"{counted(offline, 'partition was', 'partitions were')} offline for "
+        f"{seconds(blast.offline_partition_s)} together"
+        if offline
+        else "No partition was offline"
+    ]
+    if blast.under_min_isr_partition_s is None:
+        parts.append("under min ISR: unknown")
+    elif under:
+        parts.append(f"{under} under min ISR for {seconds(blast.under_min_isr_partition_s)}")
+    else:
+        parts.append("none under min ISR")
+    lost = blast.records_lost
+    if lost.records is None:
+        parts.append("records lost: unknown")
+    elif lost.records:
+        least = "at least " if lost.is_lower_bound else ""
+        parts.append(f"{least}{counted(lost.records, 'record was', 'records were')} lost")
+    elif not lost.unknown_elections:
+        parts.append("no record was lost as far as is known")
+    else:
+        parts.append(f"records lost: unknown for {counted(lost.unknown_elections, 'election')}")
+    groups = blast.groups_hurt
+    parts.append(
+        "groups hurt: unknown"
+        if groups is None
+        else f"{counted(groups, 'group was', 'groups were')} hurt"
+    )
+    return "; ".join(parts) + "."
+
+
+def seconds(value: float) -> str:
+    """A duration: ``40 s``, ``12 min``, ``2 h 5 min``."""
+    if value < 120:
+        return f"{value:.3g} s"
+    minutes = round(value / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"

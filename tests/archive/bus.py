@@ -1,0 +1,121 @@
+"""The snapshots and events of a simulated twin, as they are on the bus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from streaming.archive.feed import Feed
+from streaming.bus.keys import Record, key
+from streaming.history.archive.delta import ArchiveTables
+from streaming.history.archive.past import ArchivePast
+from tests.history.archive.archived import INTERVAL_MS, MEASURED_MS, START_MS
+from tests.simulator.shard import Shape, SimulatedShard
+from twin.builtin import CATALOG
+from twin.cluster import empty_cluster, reports, step_cluster
+from twin.engine import codec, updates
+from twin.engine.codec import DecodedState
+from twin.engine.state import ShardState
+from twin.engine.updates import Version
+from twin.step import step
+
+SHARDS = 2
+CLUSTER = "sim"
+
+
+@dataclass
+class SimulatedBus:
+    """Shards and the cluster's own, each with its chain. ``states`` are those after each cycle."""
+
+    shape: Shape = field(default_factory=lambda: Shape(topics=2, partitions=3, brokers=4))
+    records: list[Record] = field(default_factory=list)
+    events: list[Record] = field(default_factory=list)
+    states: list[dict[int, ShardState]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.simulated = [SimulatedShard(self.shape, 7, CLUSTER, n, SHARDS) for n in range(SHARDS)]
+        self._states = {n: ShardState.empty(CATALOG, CLUSTER, n, SHARDS) for n in range(SHARDS)}
+        self._sent: dict[int, tuple[Version, DecodedState]] = {}
+        self._own = empty_cluster(CATALOG, CLUSTER, SHARDS)
+
+    def at_ms(self, cycle: int) -> int:
+        return START_MS + cycle * INTERVAL_MS
+
+    def cycle(self, of: Sequence[int] = range(SHARDS)) -> None:
+        """A cycle of those shards and of the cluster's own."""
+        at_ms, reported = self.at_ms(len(self.states)), []
+        for n in range(SHARDS):
+            simulated = self.simulated[n]
+            simulated.traffic(INTERVAL_MS)
+            simulated._mishap()
+            sent = simulated.observe(at_ms)
+            if n in of:
+                self._states[n], _ = step(self._states[n], sent, at_ms)
+                reported += reports(self._states[n])
+                self._send(self._states[n], at_ms)
+        self._own, _ = step_cluster(self._own, reported)
+        for message in codec.encode_parts(self._own):
+            self._record(self.records, key(CLUSTER, -1), message, at_ms)
+        self.states.append({**self._states, -1: self._own})
+
+    def event(self, event_id: str, at_ms: int, kind: str = "leader_moved") -> None:
+        """An event."""
+        event = {"id": event_id, "kind": kind, "cluster": CLUSTER, "at_ms": at_ms, "text": "it is",
+                 "topic": "orders", "partition": 3, "broker": 2}  # fmt: skip
+        self._record(self.events, b"orders", json.dumps(event).encode(), at_ms)
+
+    def _send(self, state: ShardState, at_ms: int) -> None:
+        version, before = self._sent.get(state.shard, (None, None))
+        version, messages = updates.messages_for(state, version, before)
+        for part, message in enumerate(messages):
+            place = updates.place(version.number, part).encode()
+            self._record(self.records, key(CLUSTER, state.shard) + place, message, at_ms)
+        kept = replace(state, judged_at_ms=state.observed_at_ms)
+        self._sent[state.shard] = version, DecodedState(kept)
+
+    def _record(self, records: list[Record], its_key: bytes, value: bytes, at_ms: int) -> None:
+        records.append(Record("topic", len(records) % 3, len(records), its_key, value, at_ms))
+
+
+@dataclass
+class Program:
+    """What the archive's program does with batches, without Spark."""
+
+    bus: SimulatedBus
+    folder: Path
+    batch: int = 0
+    taken: int = 0
+    events_taken: int = 0
+    feed: Feed | None = None
+    appended: dict[str, int] = field(default_factory=dict)
+
+    def run(self, until: int | None = None, only: int = 99) -> None:
+        """A batch with all records up to that one; ``only`` so many tables are committed."""
+        tables = ArchiveTables(str(self.folder))
+        if self.feed is None:
+            self.feed = Feed(
+                CATALOG, CLUSTER, SHARDS, MEASURED_MS, tables.newest_cycles(),
+                tables.newest_events(),
+            )  # fmt: skip
+            self.feed.seed(self.bus.records[: self.taken])
+        records = self.bus.records[self.taken : until]
+        rows = self.feed.take(records, self.bus.events[self.events_taken :])
+        for name, added in list(rows.items())[:only]:
+            tables.append(name, added, "query", self.batch)
+        if only > len(rows):
+            self.batch += 1
+            self.taken += len(records)
+            self.events_taken = len(self.bus.events)
+
+    def killed(self) -> None:
+        """The next batch begins with nothing in memory."""
+        self.feed = None
+
+    def past(self) -> ArchivePast:
+        """What can be asked about."""
+        tables = ArchiveTables(str(self.folder))
+        past = ArchivePast(tables, CATALOG, CLUSTER, INTERVAL_MS)
+        past.look()
+        return past

@@ -1,0 +1,152 @@
+"""From the bus into the archive and back: what is archived, what is a gap, what is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from streaming.history.archive.delta import ArchiveTables
+from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, REPLICAS, TABLES
+from streaming.history.archive.past import ArchivePast
+from streaming.history.moments import MomentError
+from tests.archive.bus import SHARDS, Program, SimulatedBus
+from tests.history.archive.archived import INTERVAL_MS
+from tests.history.archive.test_differences import columns
+from twin.tables.state import Replicas
+
+
+def assert_equal(past: ArchivePast, bus: SimulatedBus, cycle: int) -> None:
+    """The decisions of all shards are those of the cycle."""
+    found = past.view(bus.at_ms(cycle))
+    assert (found.at_ms, found.complete) == (bus.at_ms(cycle), True)
+    assert [state.shard for state in found.view.states] == list(range(SHARDS))
+    for state in found.view.states:
+        expected = columns(bus.states[cycle][state.shard], measurements=False)
+        assert columns(state, measurements=False) == expected
+
+
+def a_bus(cycles: int) -> SimulatedBus:
+    bus = SimulatedBus()
+    for _ in range(cycles):
+        bus.cycle()
+    return bus
+
+
+def rows_by_key(folder: Path, name: str) -> Counter[tuple[object, ...]]:
+    keys = {PARTITIONS: ["topic", "partition"], REPLICAS: ["topic", "partition", "slot"]}
+    names = ["at", "shard", *keys.get(name, [])]
+    found = ArchiveTables(str(folder)).read(name, columns=names)
+    assert found is not None
+    return Counter(tuple(row.values()) for row in found.select(names).to_pylist())
+
+
+def test_every_cycle_but_the_newest_is_archived_and_answers(tmp_path: Path):
+    bus = a_bus(16)
+    program = Program(bus, tmp_path)
+    for end in (7, 12, 30, None):
+        program.run(end)
+    past = program.past()
+    assert (past.span.begin_ms, past.span.end_ms) == (bus.at_ms(0), bus.at_ms(14))
+    for cycle in range(15):
+        assert_equal(past, bus, cycle)
+    own = past.view(bus.at_ms(12)).view.cluster
+    assert own is not None
+    assert own.observed_at_ms == bus.at_ms(12)
+    with pytest.raises(MomentError, match="is after the end"):
+        past.view(bus.at_ms(15))
+
+
+@pytest.mark.parametrize("committed", range(4))
+def test_a_kill_between_any_two_commits_leaves_nothing_twice_and_nothing_missing(
+    tmp_path: Path, committed: int
+):
+    bus = a_bus(9)
+    program = Program(bus, tmp_path)
+    program.run()
+    for _ in range(5):
+        bus.cycle()
+    program.run(only=committed)
+    program.killed()
+    program.run()
+    for _ in range(8):
+        bus.cycle()
+    program.killed()
+    program.run()
+    for name in (CYCLES, PARTITIONS, REPLICAS):
+        assert set(rows_by_key(tmp_path, name).values()) == {1}
+    past = program.past()
+    for cycle in range(21):
+        assert_equal(past, bus, cycle)
+    measured = past.view(bus.at_ms(16)).view.states  # of a cycle that begins half a minute
+    for state in measured:
+        ends = bus.states[16][state.shard][Replicas].log_end_offset
+        assert state[Replicas].log_end_offset.tolist() == ends.tolist()
+
+
+def test_events_are_archived_once_however_often_they_come(tmp_path: Path):
+    bus = a_bus(3)
+    program = Program(bus, tmp_path)
+    for event_id in ("a", "b", "a"):
+        bus.event(event_id, bus.at_ms(1))
+    program.run()
+    bus.event("b", bus.at_ms(1))
+    bus.event("c", bus.at_ms(2), "risk_closed")
+    program.killed()
+    program.run()
+    rows = ArchiveTables(str(tmp_path)).read(EVENTS)
+    assert rows is not None
+    assert sorted(rows.column("id").to_pylist()) == ["a", "b", "c"]
+    assert set(rows.column("partition").to_pylist()) == {3}
+    counts = (
+        program.past().changes.counted(program.past().span, bus.at_ms(0), bus.at_ms(2), 2).counts
+    )
+    assert (counts.leader, counts.risk_closed) == (2, 1)
+
+
+def test_cycles_that_the_archive_missed_are_a_gap_and_are_not_filled(tmp_path: Path):
+    bus = a_bus(6)
+    program = Program(bus, tmp_path)
+    program.run()
+    for _ in range(40):
+        bus.cycle()
+    lost = len(bus.records)
+    for _ in range(20):
+        bus.cycle()
+    bus.records[program.taken : lost] = []  # expired before they were read
+    program.run()
+    past = program.past()
+    assert_equal(past, bus, 4)
+    with pytest.raises(MomentError, match=r"is in a gap of the archive, from .* to "):
+        past.view(bus.at_ms(20))
+    rows = ArchiveTables(str(tmp_path)).read(CYCLES)
+    assert rows is not None
+    gaps = [row for row in rows.to_pylist() if row["missing_since"] is not None]
+    assert sorted(row["shard"] for row in gaps) == [-1, 0, 1]
+    first = max(int(row["at"].timestamp() * 1_000) for row in gaps)
+    for cycle in range((first - bus.at_ms(0)) // INTERVAL_MS, 64):
+        assert_equal(past, bus, cycle)
+
+
+def test_a_shard_that_is_missing_is_unknown_and_the_view_is_incomplete(tmp_path: Path):
+    bus = a_bus(8)
+    for _ in range(8):
+        bus.cycle(of=[0])
+    program = Program(bus, tmp_path)
+    program.run()
+    assert_equal(program.past(), bus, 5)
+    found = program.past().view(bus.at_ms(14))
+    assert not found.complete
+    assert [state.shard for state in found.view.states] == [0]
+    assert found.view.shards_expected == SHARDS
+
+
+def test_what_is_written_for_a_cycle_without_changes_is_little(tmp_path: Path):
+    bus = a_bus(12)
+    program = Program(bus, tmp_path)
+    program.run()
+    rows = ArchiveTables(str(tmp_path)).read(TABLES, columns=["table", "at"])
+    assert rows is not None
+    states = [row for row in rows.to_pylist() if row["table"] == "state"]
+    assert len(states) == (SHARDS + 1) * 2  # when it began, and with the new hour

@@ -1,0 +1,179 @@
+"""The archive: bytes of a replica and minute, CPU beside the twin's own steps, and cold reads.
+
+60 % of the partitions are written all the time, the others never. The oldest and the tiered records
+move by segments, as Kafka's do. Once with a mishap of a broker, a leader or an ISR every 17 s.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.archive.feed import Feed
+from streaming.bus.keys import Record, key
+from streaming.history.archive.delta import ArchiveTables
+from streaming.history.archive.layout import TABLES, WRITTEN_IN_ORDER
+from streaming.history.archive.past import ArchivePast
+from tests.bench import figure
+from tests.simulator.shard import MS_PER_RECORD, RECORD_BYTES, Shape, SimulatedShard
+from twin.builtin import CATALOG
+from twin.declarations.table import Array, Table
+from twin.engine import updates
+from twin.engine.codec import DecodedState
+from twin.engine.state import ShardState
+from twin.engine.updates import Version
+from twin.step import step
+
+SHAPE: Final = Shape(topics=20, partitions=667, replication=3, brokers=60)
+REPLICAS: Final = 20 * 667 * 3
+CALM_MINUTES: Final = 55
+"""Nearly the hour that the whole states begin; it is compacted, as the program does."""
+MISHAP_MINUTES: Final = 6
+"""Not compacted."""
+CYCLES_A_MINUTE: Final = 12
+INTERVAL_MS: Final = 5_000
+START_MS: Final = 1_800_000_000_000 - 1_800_000_000_000 % 3_600_000
+SEGMENT_RECORDS: Final = 100_000
+COPIES: Final = 8
+"""Shards of a cluster of 320 000 replicas, for the reads."""
+
+
+class SegmentedShard(SimulatedShard):
+    """A shard of which the same partitions are written all the time, and tails move by segments."""
+
+    has_mishaps = True
+
+    def traffic(self, elapsed_ms: int) -> None:
+        """Producers write to three of five partitions."""
+        truth = self._truth
+        busy = (np.arange(len(truth.end)) % 5 < 3)[:, None]
+        written = self._random.poisson(elapsed_ms / MS_PER_RECORD, busy.shape) * busy
+        follows = truth.isr & self.alive[truth.broker]
+        truth.end = truth.end + np.where(follows & (truth.leader > 0)[:, None], written, 0)
+
+    def _mishap(self) -> None:
+        if self.has_mishaps:
+            super()._mishap()
+
+    def _replicas(self, at_ms: int) -> tuple[type[Table], pa.Table]:
+        table, rows = super()._replicas(at_ms)
+        end = rows.column("log_end_offset").to_numpy()
+        local = _segment(end - 300_000)
+        tiered = np.maximum(_segment(end - 50_000), 0)
+        columns = {
+            "local_log_start_offset": local, "last_tiered_offset": tiered - 1,
+            "pending_upload_offset": tiered, "local_log_bytes": (end - local) * RECORD_BYTES,
+            "local_start_timestamp_ms": START_MS + local * MS_PER_RECORD,
+        }  # fmt: skip
+        for name, values in columns.items():
+            rows = rows.set_column(
+                rows.schema.get_field_index(name), rows.schema.field(name), pa.array(values)
+            )
+        return table, rows
+
+
+def _segment(offset: Array) -> Array:
+    return np.maximum(offset // SEGMENT_RECORDS * SEGMENT_RECORDS, 0)
+
+
+def main() -> None:
+    """Archive a shard, and read the last of its minutes."""
+    with tempfile.TemporaryDirectory() as folder:
+        tables = ArchiveTables(folder)
+        for calm in (True, False):
+            _figures(calm, tables if calm else ArchiveTables(f"{folder}/mishaps"))
+        _read(tables, Path(folder) / "copies")
+
+
+def _figures(calm: bool, tables: ArchiveTables) -> None:
+    whole, minute, share = _archived(tables, calm)
+    if calm:
+        tables.compact(_after(tables))
+        minute = (_bytes(tables) - whole) / CALM_MINUTES
+    about = {"replicas": REPLICAS, "written_share": 0.6, "mishaps": not calm, "compacted": calm}
+    figure("archive_whole_bytes_per_replica", whole / REPLICAS, "B, once an hour", **about)
+    figure("archive_minute_bytes_per_replica", minute / REPLICAS, "B", **about)
+    figure("archive_bytes_per_replica_and_minute", (minute + whole / 60) / REPLICAS, "B", **about)
+    figure("archive_cpu_share", share, "of twin.step with its updates", **about)
+
+
+def _archived(tables: ArchiveTables, calm: bool) -> tuple[float, float, float]:
+    """Bytes of whole states, bytes of the median minute after them, and the share of CPU time."""
+    shard = SegmentedShard(SHAPE, seed=1)
+    shard.has_mishaps = not calm
+    feed = Feed(CATALOG, "sim", 1, 60_000, {})
+    feed.take([], [])  # the second batch is the last one that begins anew
+    state = ShardState.empty(CATALOG, "sim", 0, 1)
+    sent: tuple[Version, DecodedState] | None = None
+    records, sizes, stepping, archiving = [], [], 0.0, 0.0
+    minutes = CALM_MINUTES if calm else MISHAP_MINUTES
+    cycles = shard.run(minutes * CYCLES_A_MINUTE + 1, START_MS)
+    for number, frames in enumerate(cycles):
+        at_ms, began = frames[0].header.observed_at_ms, time.process_time()
+        state, _ = step(state, frames, at_ms)
+        version, messages = updates.messages_for(state, *(sent or (None, None)))
+        stepping += time.process_time() - began
+        sent = version, DecodedState(replace(state, judged_at_ms=at_ms))
+        place = updates.place(version.number, 0).encode()
+        if version.number == 0:
+            parts = enumerate(messages)
+            keys = [key("sim", 0) + updates.place(0, part).encode() for part, _ in parts]
+        else:
+            keys = [key("sim", 0) + place]
+        records += [
+            Record("snapshots", 0, number, its_key, message, at_ms)
+            for its_key, message in zip(keys, messages, strict=True)
+        ]
+        if number % CYCLES_A_MINUTE == 0:
+            began, before = time.process_time(), _bytes(tables)
+            for name, rows in feed.take(records, []).items():
+                tables.append(name, rows, "bench", number)
+            archiving += time.process_time() - began
+            sizes.append(_bytes(tables) - before)
+            records = []
+    # The first batch ends with the first cycle, which is given out by the second.
+    whole, *later = [size for size in sizes if size]
+    return whole - float(np.median(later)), float(np.median(later)), archiving / stepping
+
+
+def _bytes(tables: ArchiveTables) -> int:
+    return sum(tables.bytes(name) for name in WRITTEN_IN_ORDER)
+
+
+def _after(tables: ArchiveTables) -> str:
+    """The hour after the newest of the archive."""
+    day, _, hour = tables.hours()[-1].partition("T")
+    return f"{day}T{int(hour) + 1:02}"
+
+
+def _read(tables: ArchiveTables, folder: Path) -> None:
+    """Cold reads of the same rows as those of several shards, with the minutes of an hour."""
+    copies = ArchiveTables(str(folder))
+    for name in WRITTEN_IN_ORDER:
+        rows = tables.read(name)
+        if rows is None:
+            continue
+        for shard in range(COPIES):
+            column = pa.repeat(pa.scalar(shard, pa.int32()), rows.num_rows)
+            at = rows.schema.get_field_index("shard")
+            copies.append(name, rows.set_column(at, "shard", column), f"copy {shard}", 0)
+    copies.compact(_after(copies))
+    past = ArchivePast(ArchiveTables(str(folder)), CATALOG, "sim", INTERVAL_MS)
+    began, began_cpu = time.perf_counter(), time.process_time()
+    past.look()
+    found = past.view(past.span.end_ms)
+    about = {"replicas": REPLICAS * COPIES, "minutes": CALM_MINUTES}
+    figure("archive_view_seconds", time.perf_counter() - began, "s", **about)
+    figure("archive_view_cpu_seconds", time.process_time() - began_cpu, "s", **about)
+    assert len(found.view.shards) == COPIES
+    assert copies.read(TABLES, columns=["at"]) is not None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Shards that are archived in memory, for tests: what is written, and what was true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from streaming.history.archive import layout
+from streaming.history.archive.differences import ShardArchive
+from streaming.history.archive.rebuilding import ArchivedCycle, rebuilt
+from streaming.history.archive.sparse_rows import SparseRows, by_shard
+from tests.simulator.shard import Shape, SimulatedShard
+from twin.builtin import CATALOG
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.remote_log import archive
+from twin.step import step, step_archive
+
+INTERVAL_MS = 5_000
+START_MS = 1_800_000_000_000 - 1_800_000_000_000 % 3_600_000 - 10 * INTERVAL_MS
+"""Ten cycles before a new hour begins."""
+
+MEASURED_MS = 30_000
+
+
+@dataclass
+class Archived:
+    """A simulated shard and its archive. ``states`` are the truth after each cycle."""
+
+    simulated: SimulatedShard
+    shard: ShardArchive = field(default_factory=lambda: ShardArchive(MEASURED_MS))
+    states: list[ShardState] = field(default_factory=list)
+    segments: archive.Archive = field(default_factory=dict)
+    rows: dict[str, list[pa.Table]] = field(
+        default_factory=lambda: {name: [] for name in layout.WRITTEN_IN_ORDER}
+    )
+
+    def cycle(self) -> ShardState:
+        """Observe the shard, step the twin, archive the state."""
+        simulated = self.simulated
+        at_ms = START_MS + len(self.states) * INTERVAL_MS
+        empty = ShardState.empty(CATALOG, simulated.cluster, simulated.shard, simulated.shards)
+        before = self.states[-1] if self.states else empty
+        sent = simulated.observe(at_ms)
+        after, _ = step(before, [f for f in sent if f.header.kind not in archive.KINDS], at_ms)
+        remote = [frame for frame in sent if frame.header.kind in archive.KINDS]
+        after, self.segments, _ = step_archive(after, self.segments, remote)
+        self.states.append(after)
+        for name, rows in self.shard.step(after).items():
+            self.rows[name] += rows
+        return after
+
+    def table(self, name: str) -> pa.Table:
+        """All rows of a table of the archive."""
+        return pa.concat_tables([layout.schemas(CATALOG)[name].empty_table(), *self.rows[name]])
+
+    def rebuilt(self, index: int) -> ShardState:
+        """The state after that cycle, out of the rows."""
+        at_ms = self.states[index].observed_at_ms
+        rows = {name: _between(self.table(name), UNKNOWN, at_ms) for name in self.rows}
+        whole = _rows(rows[layout.TABLES], lambda row: row["table"] == "state")
+        newest_ms = max(row["at"] for row in whole)
+        message = b"".join(row["state"] for row in whole if row["at"] == newest_ms)
+        newest_ms = int(newest_ms.timestamp() * 1_000)
+        cycles = rows[layout.CYCLES].to_pylist()
+        measured = max(row["at"] for row in cycles if row["is_measured"])
+        of = self.states[index]
+        cycle = ArchivedCycle(
+            of.shard, at_ms, of.cycle, of.prev_observed_at_ms, of.listing.whole_at_ms,
+            int(measured.timestamp() * 1_000),
+        )  # fmt: skip
+        return rebuilt(
+            CATALOG, message, cycle,
+            {name: _sparse(table, name).between(newest_ms, at_ms) for name, table in rows.items()},
+        )  # fmt: skip
+
+
+def an_archived(seed: int = 0, cycles: int = 0, **shape: int | float | bool) -> Archived:
+    """A shard with traffic and mishaps for so many cycles."""
+    made = Archived(SimulatedShard(replace(Shape(), **shape), seed))
+    for _ in range(cycles):
+        made.simulated.traffic(INTERVAL_MS)
+        made.simulated._mishap()
+        made.cycle()
+    return made
+
+
+def _between(table: pa.Table, after_ms: int, until_ms: int) -> pa.Table:
+    at = layout.times_of(table.column("at"))
+    return table.filter(pa.array((at > after_ms) & (at <= until_ms)))
+
+
+def _sparse(table: pa.Table, name: str) -> SparseRows:
+    found = by_shard(table.to_batches(), layout.sparse_columns(CATALOG, name))
+    return next(iter(found.values()), SparseRows.empty(table.schema))
+
+
+def _rows(table: pa.Table, wanted: Callable[[dict[str, object]], bool]) -> list[dict[str, object]]:
+    return [row for row in table.to_pylist() if wanted(row)]
