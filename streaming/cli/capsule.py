@@ -44,9 +44,9 @@ def save(path: Any, begin: Moment, end: Moment | None, anonymize: bool, file: Pa
 
     The observations and events that the bus keeps are read; nothing is written to it.
     """
-    from streaming.history.anonymize import anonymized
-    from streaming.history.recording import recorded
-    from streaming.history.saving import save as written
+    from streaming.history.capsules.anonymize import anonymized
+    from streaming.history.capsules.recording import recorded
+    from streaming.history.capsules.saving import save as written
     from streaming.runtime.plugins import catalog_of
 
     config, now_ms = load(path), time.time_ns() // 1_000_000

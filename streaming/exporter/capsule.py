@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
-from functools import cached_property
 from pathlib import Path
-
-import msgspec
 
 from streaming.bus.arrow import use_little_memory
 from streaming.bus.keys import Record
-from streaming.bus.view import Event
 from streaming.exporter.api import application
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import ViewSource
 from streaming.exporter.web import Server, listen
-from streaming.history.changes import ChangeTimes
+from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.past import CapsulePast, event_of
 from streaming.history.moments import time_text
-from streaming.history.opening import Capsule
-from streaming.history.past import PastView, Span
 from streaming.runtime.config import ExporterConfig
 
 
@@ -42,43 +36,6 @@ def serve(path: Path, config: ExporterConfig, say: Callable[[str], None]) -> Non
             say(f"{saved_by} saved a table that is not used: {table}")
         say(f"{opened.title}: http://{host}:{port}/")
         server.run(sockets=[listening])
-
-
-class CapsulePast:
-    """The past of a capsule: views by replay, and changes from its events."""
-
-    def __init__(self, opened: Capsule) -> None:
-        self._opened = opened
-
-    @property
-    def span(self) -> Span:
-        """All of the capsule."""
-        return self._opened.replay.span
-
-    @cached_property
-    def changes(self) -> ChangeTimes:
-        """When the changes were. They are read when somebody asks first."""
-        return ChangeTimes.of(self._opened.events, self._opened.catalog)
-
-    @cached_property
-    def _dated(self) -> tuple[list[int], list[bytes]]:
-        """The times of the events, in order, and the events."""
-        dated = [(event.at_ms, data) for data in self._opened.events if (event := _event(data))]
-        dated.sort(key=lambda each: each[0])
-        return [at_ms for at_ms, _ in dated], [data for _, data in dated]
-
-    def cycles(self, from_ms: int, to_ms: int) -> Sequence[int]:
-        """The times of the cycles between two moments, both included."""
-        return self._opened.replay.cycles(from_ms, to_ms)
-
-    def events(self, from_ms: int, to_ms: int) -> Sequence[bytes]:
-        """The events between two moments, both included. They are read when somebody asks first."""
-        times, events = self._dated
-        return events[bisect_left(times, from_ms) : bisect_right(times, to_ms)]
-
-    def view(self, at_ms: int) -> PastView:
-        """The cluster at a moment of the span."""
-        return self._opened.replay.view(at_ms)
 
 
 def source_of(opened: Capsule) -> ViewSource:
@@ -103,13 +60,6 @@ def event_log(opened: Capsule) -> EventLog:
     log, events = EventLog(), opened.events
     log.begin({0: (0, len(events))})
     for offset, data in enumerate(events):
-        log.take(Record("events", 0, offset, None, data, 0), _event(data))
+        log.take(Record("events", 0, offset, None, data, 0), event_of(data))
     log.publish()
     return log
-
-
-def _event(data: bytes) -> Event | None:
-    try:
-        return msgspec.json.decode(data, type=Event)
-    except msgspec.MsgspecError:  # of a stranger's capsule
-        return None

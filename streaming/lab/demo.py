@@ -27,9 +27,10 @@ from streaming.lab import prometheus
 from streaming.lab.cluster import LocalCluster
 from streaming.lab.cluster_config import ClusterLayout
 from streaming.lab.consumers import Consumers
-from streaming.lab.scenarios import LAG_MS, ScriptFailed, Stage
 from streaming.lab.screen import draw
-from streaming.lab.scripts import SCRIPTS
+from streaming.lab.scripts.by_name import SCRIPTS
+from streaming.lab.scripts.report import report_since
+from streaming.lab.scripts.scenarios import LAG_MS, ScriptFailed, Stage
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
 from streaming.runtime import class_archive, jars
 from streaming.runtime.deadline import Deadline
@@ -146,7 +147,8 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         cluster.start()
         traffic = Traffic(cluster.bootstrap)
         stack.callback(traffic.stop)
-        # Scripts are about brokers; a second Spark would slow them down.
+        # Scripts are about brokers; a second Spark would slow them down. Their report is made of
+        # the observations, which the bus keeps for an hour.
         archive = home / "twin" / "archive" if not scripts and _reads_archives() else None
         config = _write_config(home, cluster.layout, ports, archive)
         say("starting collector, tap of the brokers' logs, Spark query and exporter")
@@ -171,7 +173,9 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         alerts = f"http://127.0.0.1:{ports.prometheus}" if prometheus.available() else None
         if scripts:
             urls = cluster.layout.metrics_urls
+            began_ms = time.time_ns() // 1_000_000
             _play(scripts, Stage(cluster, url, alerts, say, stop, config, urls))
+            _report(began_ms, config, home / "scripts.capsule", say)
         else:
             end = None if seconds is None else Deadline(began + seconds)
             _show(url, alerts, home, cluster, stop, end)
@@ -213,6 +217,16 @@ def _play(scripts: Sequence[str], stage: Stage) -> None:
         stage.await_alerts_resolved()
     except ScriptFailed as error:
         raise DemoFailed(str(error)) from None
+
+
+def _report(since_ms: int, config: Path, capsule: Path, say: Callable[[str], None]) -> None:
+    """Print what happened while the scripts were played, as ``kafka-twin report`` tells it."""
+    say("what happened, as kafka-twin report tells it:\n")
+    try:
+        print(report_since(since_ms, config, capsule))
+    except (UserError, KafkaError) as error:
+        raise DemoFailed(f"report: {error}") from None
+    say(f"each moment of it: kafka-twin capsule open {os.path.relpath(capsule)}")
 
 
 class _Progress:

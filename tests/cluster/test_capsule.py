@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from streaming import bus
 from streaming.bus import Sender
 from streaming.cli.main import main
+from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.saving import Recorded
 from streaming.history.moments import time_text
-from streaming.history.opening import Capsule
-from streaming.history.saving import Recorded
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.cluster.watching import environment_of

@@ -21,7 +21,7 @@ import pytest
 
 from streaming import bus
 from streaming.bus.view import SnapshotStore
-from streaming.history.recording import recorded
+from streaming.history.capsules.recording import recorded
 from streaming.history.stepping import nothing_yet, stepped
 from streaming.history.timeline import timeline_of
 from streaming.lab.cluster import LocalCluster

@@ -13,8 +13,8 @@ import msgspec
 
 from streaming.exporter.api import application
 from streaming.exporter.capsule import source_of
-from streaming.history.opening import Capsule
-from streaming.history.saving import save
+from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.saving import save
 from tests.exporter.serving import served
 from tests.history.recorded import a_recording, at, with_events
 from tests.simulator.shard import Shape

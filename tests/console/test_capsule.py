@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, expect
 
 from streaming.exporter.api import application
 from streaming.exporter.capsule import source_of
-from streaming.history.opening import Capsule
-from streaming.history.saving import save
+from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.saving import save
 from tests.console import browser as browsers
 from tests.exporter.serving import served
 from tests.history.recorded import a_recording, at

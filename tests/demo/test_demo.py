@@ -91,6 +91,16 @@ def test_docs_metrics_describes_every_series_of_the_exporter(demo: Played):
     assert demo.undocumented == []
 
 
+def test_it_ends_with_the_report_of_what_was_played(demo: Played):
+    report = demo.printed[demo.printed.index("## Blast radius"):]
+    [killed] = [line for line in demo.printed if re.search(r"broker \d was killed", line)]
+    broker = re.search(r"broker (\d) was killed", killed)[1]
+    timeline = "\n".join(report)
+    assert re.search(rf"broker {broker}\b", timeline), timeline
+    assert "no event of the span was recorded" not in timeline
+    assert "kafka-twin capsule open" in report[-3], "what leads to each moment"
+
+
 def test_nothing_is_left(demo: Played):
     ports = [*range(demo.ports["--port"] + 1, demo.ports["--port"] + 4),
              *range(demo.ports["--metrics-port"], demo.ports["--metrics-port"] + 4),

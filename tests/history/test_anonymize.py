@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.history.anonymize import anonymized
-from streaming.history.names import LEFT_OUT, OtherNames
-from streaming.history.opening import Capsule
-from streaming.history.saving import Recorded, save
+from streaming.history.capsules.anonymize import anonymized
+from streaming.history.capsules.names import LEFT_OUT, OtherNames
+from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.saving import Recorded, save
 from tests.examples import examples
 from tests.history.recorded import a_recording, an_event, at
 from tests.simulator.shard import rows

@@ -20,11 +20,11 @@ from starlette.testclient import TestClient
 from streaming.cli.main import main
 from streaming.exporter.api import application
 from streaming.exporter.capsule import source_of
-from streaming.history import arrow_sizes, capsule, opening
-from streaming.history.capsule import FORMAT_VERSION
+from streaming.history.capsules import arrow_sizes, layout, opening
+from streaming.history.capsules.layout import FORMAT_VERSION
+from streaming.history.capsules.opening import Capsule, CapsuleError
+from streaming.history.capsules.saving import SaveError, save
 from streaming.history.moments import MomentError
-from streaming.history.opening import Capsule, CapsuleError
-from streaming.history.saving import SaveError, save
 from streaming.lab.processes import free_base_port
 from tests.history.recorded import SMALL, a_recording, an_event, at, message
 from tests.waiting import until
@@ -74,12 +74,12 @@ def changed(
         members = {name: whole.read(name) for name in whole.namelist()}
     change(members)
     if said:
-        manifest = msgspec.json.decode(members[capsule.MANIFEST])
+        manifest = msgspec.json.decode(members[layout.MANIFEST])
         for name, content in members.items():
-            if name != capsule.MANIFEST:
+            if name != layout.MANIFEST:
                 digest = opening.sha256(content).hexdigest()
                 manifest["members"][name] = {"size_bytes": len(content), "sha256": digest}
-        members[capsule.MANIFEST] = msgspec.json.encode(manifest)
+        members[layout.MANIFEST] = msgspec.json.encode(manifest)
     with zipfile.ZipFile(path, "w") as other:
         for name, content in members.items():
             other.writestr(name, content, zipfile.ZIP_DEFLATED)
@@ -88,8 +88,8 @@ def changed(
 
 def manifest_with(**fields: Any) -> Callable[[dict[str, bytes]], None]:
     def change(members: dict[str, bytes]) -> None:
-        manifest = msgspec.json.decode(members[capsule.MANIFEST])
-        members[capsule.MANIFEST] = msgspec.json.encode(manifest | fields)
+        manifest = msgspec.json.decode(members[layout.MANIFEST])
+        members[layout.MANIFEST] = msgspec.json.encode(manifest | fields)
 
     return change
 
@@ -370,11 +370,11 @@ def test_members_are_not_read_beyond_their_limits(
 ):
     large = changed(file, tmp_path / "c", lambda members: members.update({"index": bytes(5 << 20)}))
     assert large.stat().st_size < 2 << 20  # it is small on disk
-    monkeypatch.setattr(capsule, "MOST_INDEX_BYTES", 1 << 20)
+    monkeypatch.setattr(layout, "MOST_INDEX_BYTES", 1 << 20)
     assert "index has 5242880 bytes, at most are 1048576" in refusal(large)
-    monkeypatch.setattr(capsule, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(layout, "MOST_MEMBERS", 3)
     assert "too many members" in refusal(file)
-    monkeypatch.setattr(capsule, "MOST_FILE_BYTES", 1_000)
+    monkeypatch.setattr(layout, "MOST_FILE_BYTES", 1_000)
     assert "at most are 1000" in refusal(file)
 
 

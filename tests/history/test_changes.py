@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 from streaming.exporter.api import application
 from streaming.exporter.capsule import source_of
 from streaming.exporter.endpoint import NO_PAST
+from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.saving import save
 from streaming.history.changes import MOST_BUCKETS, ChangeTimes
 from streaming.history.moments import time_text
-from streaming.history.opening import Capsule
 from streaming.history.past import Span
-from streaming.history.saving import save
 from tests.history.recorded import INTERVAL_MS, a_recording, at, with_events
 from tests.history.test_at import LIVE
 from tests.simulator.shard import Shape

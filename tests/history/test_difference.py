@@ -17,12 +17,12 @@ from starlette.testclient import TestClient
 from streaming.cli.main import main
 from streaming.exporter.api import application
 from streaming.exporter.capsule import source_of
+from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.saving import save
 from streaming.history.differences.difference import differences_of
 from streaming.history.differences.text import text
 from streaming.history.moments import time_text
-from streaming.history.opening import Capsule
 from streaming.history.past import PastView
-from streaming.history.saving import save
 from tests.asking import a_view
 from tests.builders import NOW_MS, Partition, a_state
 from tests.exporter.serving import served

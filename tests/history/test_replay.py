@@ -11,10 +11,10 @@ from functools import cache
 
 import pytest
 
-from streaming.history.opening import Capsule
+from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.saving import Recorded, save
 from streaming.history.past import PastView
 from streaming.history.replay import KEPT_STATES, Replay
-from streaming.history.saving import Recorded, save
 from streaming.history.stepping import States, nothing_yet, stepped
 from streaming.history.timeline import Timeline, timeline_of
 from tests.history.recorded import INTERVAL_MS, START_MS, a_recording, at

@@ -22,15 +22,15 @@ from streaming.cli.report import newest_time_of_day
 from streaming.exporter.agents.tools import tools_of
 from streaming.exporter.api import application, endpoints
 from streaming.exporter.capsule import source_of
+from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.saving import Recorded, save
 from streaming.history.moments import MomentError, time_text
-from streaming.history.opening import Capsule
 from streaming.history.report.happenings import read
 from streaming.history.report.making import report_of
 from streaming.history.report.model import Line, Report
 from streaming.history.report.scanning import scan
 from streaming.history.report.writing.markdown import escaped
 from streaming.history.report.writing.render import rendered
-from streaming.history.saving import Recorded, save
 from tests.exporter.serving import served
 from tests.history.recorded import RecordedPast, a_recording, at, with_events
 from tests.history.test_at import LIVE

@@ -11,10 +11,10 @@ from itertools import pairwise
 
 import pytest
 
+from streaming.history.capsules.saving import Recorded
 from streaming.history.report.causes import ROOTS, TABLE
 from streaming.history.report.making import report_of
 from streaming.history.report.model import Report
-from streaming.history.saving import Recorded
 from tests.history.recorded import INTERVAL_MS, RecordedPast, at, message, with_events
 from tests.simulator.incidents import IncidentShard
 from tests.simulator.shard import Shape

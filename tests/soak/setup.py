@@ -16,7 +16,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient
 
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.lab.scenarios import ScriptFailed, Stage
+from streaming.lab.scripts.scenarios import ScriptFailed, Stage
 from streaming.lab.traffic import TIERED, Traffic
 from streaming.runtime.config import Config, load
 from streaming.runtime.supervise import Child, children, supervised

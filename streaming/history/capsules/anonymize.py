@@ -16,8 +16,8 @@ import msgspec
 import pyarrow as pa
 
 from streaming.bus.view import QUERY_KINDS
-from streaming.history.names import LEFT_OUT, OtherNames
-from streaming.history.saving import Recorded
+from streaming.history.capsules.names import LEFT_OUT, OtherNames
+from streaming.history.capsules.saving import Recorded
 from twin.engine import frames
 from twin.engine.catalog import Catalog
 from twin.engine.frames import Frame, InvalidFrame

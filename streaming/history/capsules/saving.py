@@ -12,8 +12,8 @@ from zipfile import ZIP_DEFLATED, LargeZipFile, ZipFile, ZipInfo
 
 import msgspec
 
-from streaming.history import capsule
-from streaming.history.capsule import Index, IndexedCycle, IndexedMessage, Manifest, Member
+from streaming.history.capsules import layout
+from streaming.history.capsules.layout import Index, IndexedCycle, IndexedMessage, Manifest, Member
 from streaming.history.moments import MomentError, time_text
 from streaming.history.stepping import States, nothing_yet, stepped
 from streaming.history.timeline import Timeline, timeline_of
@@ -70,11 +70,11 @@ def save(recorded: Recorded, catalog: Catalog, from_ms: int, to_ms: int, file: P
                 IndexedCycle(each.at_ms, each.number, tuple(sorted(each.whole_shards)))
                 for each in span.cycles
             )
-            writer.add(capsule.INDEX, msgspec.json.encode(Index(cycles, places, whole)))
+            writer.add(layout.INDEX, msgspec.json.encode(Index(cycles, places, whole)))
             events = _events_between(recorded.events, from_ms, to_ms)
-            writer.add(capsule.EVENTS, b"".join(each + b"\n" for each in events))
+            writer.add(layout.EVENTS, b"".join(each + b"\n" for each in events))
             manifest = Manifest(
-                format_version=capsule.FORMAT_VERSION,
+                format_version=layout.FORMAT_VERSION,
                 product_version=version("kafka-twin"),
                 cluster=recorded.cluster,
                 begin_ms=span.cycles[0].at_ms,
@@ -90,7 +90,7 @@ def save(recorded: Recorded, catalog: Catalog, from_ms: int, to_ms: int, file: P
                 events=len(events),
                 members=writer.members,
             )
-            writer.add(capsule.MANIFEST, msgspec.json.encode(manifest))
+            writer.add(layout.MANIFEST, msgspec.json.encode(manifest))
         unfinished.replace(file)
     except LargeZipFile:
         raise SaveError(f"{file}: a capsule has at most 2 GiB: save a shorter span") from None
@@ -121,9 +121,9 @@ def _span(timeline: Timeline[bytes], shards: int, from_ms: int, to_ms: int) -> t
             f"nothing was observed from {time_text(from_ms)} to {time_text(to_ms)}; the newest "
             f"observation is of {time_text(cycles[last].at_ms)}"
         )
-    if last - first >= capsule.MOST_CYCLES:
+    if last - first >= layout.MOST_CYCLES:
         raise MomentError(
-            f"{counted(last - first, 'cycle')}: a capsule has at most {capsule.MOST_CYCLES}"
+            f"{counted(last - first, 'cycle')}: a capsule has at most {layout.MOST_CYCLES}"
         )
     return since, first, last
 
@@ -158,17 +158,17 @@ def _write_states(
     whole = []
     for index, states in replayed:
         place = index - first
-        if index < first or (place % capsule.WHOLE_EVERY_CYCLES and index != last):
+        if index < first or (place % layout.WHOLE_EVERY_CYCLES and index != last):
             continue
         for shard, past in states.shards.items():
             if past.state is not None:
                 parts = codec.encode_parts(past.state)
-                writer.add(capsule.state_name(place, shard), b"".join(parts))
+                writer.add(layout.state_name(place, shard), b"".join(parts))
             if past.segments:
                 encoded = archives.encode(past.segments)
-                writer.add(capsule.segments_name(place, shard), encoded)
+                writer.add(layout.segments_name(place, shard), encoded)
         if states.cluster.observed_at_ms != UNKNOWN:
-            writer.add(capsule.cluster_name(place), codec.encode(states.cluster))
+            writer.add(layout.cluster_name(place), codec.encode(states.cluster))
         whole.append(place)
     return tuple(whole)
 
@@ -183,11 +183,11 @@ def _write_messages(writer: _Writer, span: Timeline[bytes]) -> tuple[IndexedMess
             places.append(IndexedMessage(cycle, shard, number, size, len(message)))
             chunk.append(message)
             size += len(message)
-            if size >= capsule.CHUNK_BYTES:
-                writer.add(capsule.chunk_name(number), b"".join(chunk))
+            if size >= layout.CHUNK_BYTES:
+                writer.add(layout.chunk_name(number), b"".join(chunk))
                 chunk, size, number = [], 0, number + 1
     if chunk:
-        writer.add(capsule.chunk_name(number), b"".join(chunk))
+        writer.add(layout.chunk_name(number), b"".join(chunk))
     return tuple(places)
 
 

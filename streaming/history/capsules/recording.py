@@ -6,8 +6,8 @@ from typing import Final
 
 from streaming import bus
 from streaming.bus.clients import Start
+from streaming.history.capsules.saving import Recorded
 from streaming.history.moments import MomentError
-from streaming.history.saving import Recorded
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.plugins import enabled_proposals

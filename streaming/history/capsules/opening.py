@@ -22,8 +22,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import msgspec
 import pyarrow.compute as pc
 
-from streaming.history import arrow_sizes, capsule
-from streaming.history.capsule import Index, IndexedMessage, Manifest
+from streaming.history.capsules import arrow_sizes, layout
+from streaming.history.capsules.layout import Index, IndexedMessage, Manifest
 from streaming.history.moments import time_text
 from streaming.history.replay import Replay
 from streaming.history.stepping import ShardPast, States, nothing_yet
@@ -88,7 +88,7 @@ class Capsule:
     def events(self) -> list[bytes]:
         """The messages of the events topic, in order of their times."""
         with self._read():
-            return self._member(capsule.EVENTS, capsule.MOST_EVENTS_BYTES).splitlines()
+            return self._member(layout.EVENTS, layout.MOST_EVENTS_BYTES).splitlines()
 
     @property
     def title(self) -> str:
@@ -120,16 +120,16 @@ class Capsule:
             raise CapsuleError(f"{self._path}: is not a capsule, or is damaged: {why}") from None
 
     def _manifest(self) -> Manifest:
-        content = self._content(capsule.MANIFEST, capsule.MOST_MANIFEST_BYTES)
+        content = self._content(layout.MANIFEST, layout.MOST_MANIFEST_BYTES)
         found = msgspec.json.decode(content, type=_FormatVersion)
-        if found.format_version != capsule.FORMAT_VERSION:
+        if found.format_version != layout.FORMAT_VERSION:
             raise CapsuleError(
                 f"{self._path}: is a capsule of format {found.format_version}, and kafka-twin "
-                f"{version('kafka-twin')} reads format {capsule.FORMAT_VERSION}: open it with "
+                f"{version('kafka-twin')} reads format {layout.FORMAT_VERSION}: open it with "
                 f"kafka-twin {found.product_version[:40]}, which saved it"
             )
         manifest = msgspec.json.decode(content, type=Manifest)
-        if not 0 < manifest.shards <= capsule.MOST_SHARDS:
+        if not 0 < manifest.shards <= layout.MOST_SHARDS:
             raise ValueError(f"it has {manifest.shards} shards")
         if not 0 <= manifest.begin_ms <= manifest.end_ms < 1 << 46:
             raise ValueError("its span is not a span")
@@ -144,10 +144,8 @@ class Capsule:
 
     def _replay(self) -> Replay:
         manifest = self.manifest
-        index = msgspec.json.decode(
-            self._member(capsule.INDEX, capsule.MOST_INDEX_BYTES), type=Index
-        )
-        if not 0 < len(index.cycles) <= capsule.MOST_CYCLES:
+        index = msgspec.json.decode(self._member(layout.INDEX, layout.MOST_INDEX_BYTES), type=Index)
+        if not 0 < len(index.cycles) <= layout.MOST_CYCLES:
             raise ValueError(f"it has {len(index.cycles)} cycles")
         times = [each.at_ms for each in index.cycles]
         if times != sorted({*times}) or (times[0], times[-1]) != (
@@ -174,16 +172,16 @@ class Capsule:
             manifest = self.manifest
             before = nothing_yet(self.catalog, manifest.cluster, manifest.shards)
             shards = {shard: self._shard(cycle, shard) for shard in range(manifest.shards)}
-            own, name = before.cluster, capsule.cluster_name(cycle)
+            own, name = before.cluster, layout.cluster_name(cycle)
             if name in manifest.members:
                 own = self._state(name, self.catalog.cluster, CLUSTER)
             return States(shards, own)
 
     def _shard(self, cycle: int, shard: int) -> ShardPast:
-        members, name = self.manifest.members, capsule.state_name(cycle, shard)
+        members, name = self.manifest.members, layout.state_name(cycle, shard)
         if name not in members:
             return ShardPast()
-        state, name = self._state(name, self.catalog, shard), capsule.segments_name(cycle, shard)
+        state, name = self._state(name, self.catalog, shard), layout.segments_name(cycle, shard)
         if name not in members:
             return ShardPast(state)
         return ShardPast(state, archives.decode(self._frames(name)))
@@ -200,7 +198,7 @@ class Capsule:
         return state
 
     def _frames(self, name: str) -> bytes:
-        content = self._member(name, capsule.MOST_STATE_BYTES)
+        content = self._member(name, layout.MOST_STATE_BYTES)
         arrow_sizes.check(content, MOST_EXPANDED_BYTES)
         return content
 
@@ -219,8 +217,8 @@ class Capsule:
     def _chunk(self, number: int) -> bytes:
         with self._lock:
             if number not in self._chunks:
-                name = capsule.chunk_name(number)
-                self._chunks[number] = self._member(name, capsule.MOST_CHUNK_BYTES)
+                name = layout.chunk_name(number)
+                self._chunks[number] = self._member(name, layout.MOST_CHUNK_BYTES)
             self._chunks.move_to_end(number)
             if len(self._chunks) > _CHUNKS_KEPT:
                 self._chunks.popitem(last=False)
@@ -254,8 +252,8 @@ class _FormatVersion(msgspec.Struct):
 
 def _check_size(file: IO[bytes], size: int) -> None:
     """Refuse a file, or a directory in it, that is too large, before the whole of it is read."""
-    if size > capsule.MOST_FILE_BYTES:
-        raise ValueError(f"it has {size} bytes, at most are {capsule.MOST_FILE_BYTES}")
+    if size > layout.MOST_FILE_BYTES:
+        raise ValueError(f"it has {size} bytes, at most are {layout.MOST_FILE_BYTES}")
     file.seek(max(size - _END_BYTES - _MOST_COMMENT_BYTES, 0))
     tail = file.read()
     at = tail.rfind(_END)
@@ -265,7 +263,7 @@ def _check_size(file: IO[bytes], size: int) -> None:
     members, directory = int.from_bytes(end[10:12], "little"), int.from_bytes(end[12:16], "little")
     if b"PK\x06\x07" in tail[max(at - 20, 0) : at]:
         raise BadZipFile("it is a zip file for more than 2 GiB")
-    if members > capsule.MOST_MEMBERS or directory > capsule.MOST_DIRECTORY_BYTES:
+    if members > layout.MOST_MEMBERS or directory > layout.MOST_DIRECTORY_BYTES:
         raise ValueError("it has too many members")
     file.seek(0)
 
