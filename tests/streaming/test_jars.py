@@ -39,6 +39,12 @@ def declared(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def fetched() -> Path:
+    """A jar as it was fetched, at the latest now."""
+    return next(jar for jar in jars.ensure("kafka") if jar.name == NAME)
+
+
+@pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy nobody listens at."""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1")
@@ -81,12 +87,12 @@ def test_without_a_network_one_line_says_so(declared: Path, tmp_path: Path) -> N
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.usefixtures("no_network")
-def test_no_network_is_needed_once_the_jars_are_there(declared: Path, tmp_path: Path) -> None:
+def test_no_network_is_needed_once_the_jars_are_there(
+    fetched: Path, no_network: None, declared: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "cache" / "kafka"
     folder.mkdir(parents=True)
-    [jar] = [jar for jar in jars.ensure("kafka") if jar.name == NAME]
-    (folder / NAME).write_bytes(jar.read_bytes())
+    (folder / NAME).write_bytes(fetched.read_bytes())
     assert jars.ensure("kafka", tmp_path / "cache", declared=declared) == [folder / NAME]
 
 
