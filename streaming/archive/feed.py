@@ -72,8 +72,11 @@ class Feed:
         self._ended = []
 
     def take(self, snapshots: Iterable[Record], events: Iterable[Record]) -> dict[str, pa.Table]:
-        """The rows that messages add, by table of the archive; tables without rows are left out."""
-        rows: Rows = defaultdict(list)
+        """The rows that messages add, by table of the archive; tables without rows are left out.
+
+        Rows of a shard follow each other, so that a reader of one shard skips those of others.
+        """
+        rows: dict[int, Rows] = defaultdict(lambda: defaultdict(list))
         if self._batches < _BEGIN_ANEW:
             self._shards = {}
         self._batches += 1
@@ -81,12 +84,16 @@ class Feed:
             self._store.take_snapshot(record.key, record.value)
             for state in self._ended:
                 for name, added in self._step(state).items():
-                    rows[name] += added
+                    rows[state.shard][name] += added
             self._ended = []
         self._store.publish()  # forgets what nobody looks at
+        found: Rows = defaultdict(list)
+        for _, of_shard in sorted(rows.items()):
+            for name, added in of_shard.items():
+                found[name] += added
         if (changes := self._events(events)) is not None:
-            rows[EVENTS].append(changes)
-        return {name: pa.concat_tables(rows[name]) for name in WRITTEN_IN_ORDER if rows[name]}
+            found[EVENTS].append(changes)
+        return {name: pa.concat_tables(found[name]) for name in WRITTEN_IN_ORDER if found[name]}
 
     def _became(self, state: ShardState) -> None:
         before = self._newest.get(state.shard)

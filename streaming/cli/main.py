@@ -270,7 +270,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     "scripts",
     multiple=True,
     type=click.Choice(["failover", "cold-leader", "warm-order", "stuck-bootstrap", "slow-leader"]),
-    help="Play an incident, print the prediction, what Kafka did and a report, and end; repeatable.",
+    help="Play an incident, print prediction, what Kafka did and a report, and end; repeatable.",
 )
 @click.pass_context
 def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metrics_port: int,

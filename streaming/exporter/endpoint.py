@@ -54,7 +54,8 @@ class Endpoint:
     for wrong parameters. ``tool`` is the name of the tool that it is for agents, empty if none;
     ``text`` makes the sentences that an agent reads beside the data, which else are the text. What
     is ``of_state`` follows from the cluster's state: it has the parameter ``at`` as well, and can
-    be asked about moments of the past.
+    be asked about moments of the past. ``of_topic`` is the parameter of the path that names the
+    topic, if no partition of another topic matters to the answer.
     """
 
     path: str  # as Starlette writes it
@@ -73,6 +74,7 @@ class Endpoint:
     not_for_tool: tuple[str, ...] = ()  # parameters that a tool does not have: its answer is JSON
     text: Callable[[Any], Sequence[str]] | None = None
     of_state: bool = True
+    of_topic: str = ""
 
     def __post_init__(self) -> None:
         if self.of_state:

@@ -20,6 +20,9 @@ from streaming.history.moments import AT_NAME, Moment, MomentError, checked_in, 
 from streaming.history.past import Past, PastView
 from streaming.runtime.errors import UserError
 
+_Key = tuple[int, str | None]
+"""A Unix time in milliseconds, and the topic that was asked about; None for the whole cluster."""
+
 KEPT: Final = 8
 """Moments whose endpoints are kept: a page of the console asks several at once."""
 
@@ -54,7 +57,7 @@ class Moments:
     ) -> None:
         self._source, self._declare = source, declare
         self._lock = threading.Lock()
-        self._kept: OrderedDict[int, tuple[PastView, Mapping[str, Endpoint]]] = OrderedDict()
+        self._kept: OrderedDict[_Key, tuple[PastView, Mapping[str, Endpoint]]] = OrderedDict()
 
     def ask(self, endpoint: Endpoint, request: Request, at: Moment | None, values: Values) -> Any:
         """The answer for that moment, or for now; a source that is not live has no now.
@@ -65,7 +68,8 @@ class Moments:
         past = self._source.past
         if past is None or (at is None and not self._source.not_live):
             return now_only(endpoint, request, at, values)
-        found, endpoints = self._at(past, at)
+        topic = values[endpoint.of_topic] if endpoint.of_topic else None
+        found, endpoints = self._at(past, at, topic)
         answer = endpoints[endpoint.path].answer(request, values)
         if isinstance(answer, Response):
             return answer
@@ -77,18 +81,23 @@ class Moments:
             "complete": found.complete,
         }
 
-    def _at(self, past: Past, at: Moment | None) -> tuple[PastView, Mapping[str, Endpoint]]:
+    def _at(
+        self, past: Past, at: Moment | None, topic: str | None
+    ) -> tuple[PastView, Mapping[str, Endpoint]]:
         at_ms = moment_of(self._source, past, AT_NAME, at)
         with self._lock, refusing(AT_NAME):
-            if at_ms not in self._kept:
-                self._kept[at_ms] = self._declared(past, at_ms)
-            self._kept.move_to_end(at_ms)
+            key = (at_ms, None) if (at_ms, None) in self._kept else (at_ms, topic)
+            if key not in self._kept:
+                self._kept[key] = self._declared(past, *key)
+            self._kept.move_to_end(key)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-            return self._kept[at_ms]
+            return self._kept[key]
 
-    def _declared(self, past: Past, at_ms: int) -> tuple[PastView, Mapping[str, Endpoint]]:
-        found = past.view(at_ms)
+    def _declared(
+        self, past: Past, at_ms: int, topic: str | None
+    ) -> tuple[PastView, Mapping[str, Endpoint]]:
+        found = past.view(at_ms, topic)
         source = replace(
             self._source,
             newest=lambda: found.view,

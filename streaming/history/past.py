@@ -62,8 +62,10 @@ class Past(Protocol):
         """
         ...
 
-    def view(self, at_ms: int) -> PastView:
+    def view(self, at_ms: int, topic: str | None = None) -> PastView:
         """The cluster at a moment of the span.
+
+        With a topic, partitions of other topics may be missing, since less has to be read then.
 
         Raises:
             MomentError: the moment is outside the span.

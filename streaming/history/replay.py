@@ -66,8 +66,8 @@ class Replay:
         """The times of the cycles between two moments, both included, in order."""
         return self._times[bisect_left(self._times, from_ms) : bisect_right(self._times, to_ms)]
 
-    def view(self, at_ms: int) -> PastView:
-        """The cluster at a moment of the span.
+    def view(self, at_ms: int, topic: str | None = None) -> PastView:  # noqa: ARG002
+        """The whole cluster at a moment of the span, whatever the topic.
 
         Raises:
             MomentError: it is outside the span.

@@ -18,7 +18,7 @@ import pyarrow as pa
 from streaming.archive.feed import Feed
 from streaming.bus.keys import Record, key
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import TABLES, WRITTEN_IN_ORDER
+from streaming.history.archive.layout import WRITTEN_IN_ORDER, times_of
 from streaming.history.archive.past import ArchivePast
 from tests.bench import figure
 from tests.simulator.shard import MS_PER_RECORD, RECORD_BYTES, Shape, SimulatedShard
@@ -40,8 +40,8 @@ CYCLES_A_MINUTE: Final = 12
 INTERVAL_MS: Final = 5_000
 START_MS: Final = 1_800_000_000_000 - 1_800_000_000_000 % 3_600_000
 SEGMENT_RECORDS: Final = 100_000
-COPIES: Final = 8
-"""Shards of a cluster of 320 000 replicas, for the reads."""
+COPIES: Final = (8, 25)
+"""Shards of clusters of 320 160 and of a million replicas, for the reads."""
 
 
 class SegmentedShard(SimulatedShard):
@@ -154,25 +154,40 @@ def _after(tables: ArchiveTables) -> str:
 
 def _read(tables: ArchiveTables, folder: Path) -> None:
     """Cold reads of the same rows as those of several shards, with the minutes of an hour."""
-    copies = ArchiveTables(str(folder))
+    for copies in COPIES:
+        here = folder / str(copies)
+        made = copied(tables, here, copies)
+        for compacted in (False, True):
+            if compacted:
+                made.compact(_after(made))
+            about = {"replicas": REPLICAS * copies, "minutes": CALM_MINUTES, "compacted": compacted}
+            for what, topic in (("view", None), ("partition", "topic-0-1")):
+                past = ArchivePast(ArchiveTables(str(here)), CATALOG, "sim", INTERVAL_MS)
+                past.look()
+                began, began_cpu = time.perf_counter(), time.process_time()
+                found = past.view(past.span.end_ms, topic)
+                figure(f"archive_{what}_seconds", time.perf_counter() - began, "s", **about)
+                figure(f"archive_{what}_cpu_seconds", time.process_time() - began_cpu, "s", **about)
+                assert len(found.view.shards) == (copies if topic is None else 1)
+
+
+def copied(tables: ArchiveTables, folder: Path, copies: int) -> ArchiveTables:
+    """The same rows as those of several shards, in batches of a minute as the program appends."""
+    made = ArchiveTables(str(folder))
     for name in WRITTEN_IN_ORDER:
         rows = tables.read(name)
         if rows is None:
             continue
-        for shard in range(COPIES):
-            column = pa.repeat(pa.scalar(shard, pa.int32()), rows.num_rows)
+        minute = times_of(rows.column("at")) // 60_000
+        for number, of in enumerate(np.unique(minute).tolist()):
+            batch = rows.filter(pa.array(minute == of))
             at = rows.schema.get_field_index("shard")
-            copies.append(name, rows.set_column(at, "shard", column), f"copy {shard}", 0)
-    copies.compact(_after(copies))
-    past = ArchivePast(ArchiveTables(str(folder)), CATALOG, "sim", INTERVAL_MS)
-    began, began_cpu = time.perf_counter(), time.process_time()
-    past.look()
-    found = past.view(past.span.end_ms)
-    about = {"replicas": REPLICAS * COPIES, "minutes": CALM_MINUTES}
-    figure("archive_view_seconds", time.perf_counter() - began, "s", **about)
-    figure("archive_view_cpu_seconds", time.process_time() - began_cpu, "s", **about)
-    assert len(found.view.shards) == COPIES
-    assert copies.read(TABLES, columns=["at"]) is not None
+            shards = [
+                batch.set_column(at, "shard", pa.repeat(pa.scalar(n, pa.int32()), batch.num_rows))
+                for n in range(copies)
+            ]
+            made.append(name, pa.concat_tables(shards), "copies", number)
+    return made
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def test_docs_metrics_describes_every_series_of_the_exporter(demo: Played):
 
 
 def test_it_ends_with_the_report_of_what_was_played(demo: Played):
-    report = demo.printed[demo.printed.index("## Blast radius"):]
+    report = demo.printed[demo.printed.index("## Blast radius") :]
     [killed] = [line for line in demo.printed if re.search(r"broker \d was killed", line)]
     broker = re.search(r"broker (\d) was killed", killed)[1]
     timeline = "\n".join(report)

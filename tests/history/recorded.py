@@ -120,6 +120,6 @@ class RecordedPast:
         """Its events."""
         return [event for at_ms, event in self._events if from_ms <= at_ms <= to_ms]
 
-    def view(self, at_ms: int) -> PastView:
+    def view(self, at_ms: int, topic: str | None = None) -> PastView:
         """The cluster at a moment."""
         return self._replay.view(at_ms)

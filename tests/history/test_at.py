@@ -55,7 +55,7 @@ class ArchivedMinute:
     def events(self, from_ms: int, to_ms: int) -> list[bytes]:
         return []
 
-    def view(self, at_ms: int) -> PastView:
+    def view(self, at_ms: int, topic: str | None = None) -> PastView:
         self.asked += 1
         assert self.may_answer.wait(60)
         return PastView(self._view, NOW_MS - 60_000, 60_000, at_ms < NOW_MS - 10_000)

@@ -29,6 +29,7 @@ from tests.soak import controller_log
 from tests.soak.faults import SEVERAL_AWAY, deck
 from tests.soak.judge import NoteResult, Span, compare_all, judge_note, own_record
 from tests.soak.memory import MemorySampler
+from tests.soak.past import PastResult, judge_past
 from tests.soak.record import Prediction, Recorder, observed_ms
 from tests.soak.report import Report
 from tests.soak.setup import Soak, soaking
@@ -49,6 +50,7 @@ class Recorded:
     counted: int
     cold_elections: int
     observed_ms: dict[int, list[int]]  # by shard
+    past: PastResult
 
 
 def main() -> int:
@@ -87,13 +89,14 @@ def soak(home: Path, seed: int, minutes: float, brokers: int, stop: threading.Ev
     """Play faults for so long, and judge."""
     shutil.rmtree(home / "checkpoint", ignore_errors=True)
     shutil.rmtree(home / "logs", ignore_errors=True)
+    shutil.rmtree(home / "archive", ignore_errors=True)
     say = _Progress()
     say(f"seed {seed}")
     with soaking(home, seed, minutes, brokers, say, stop) as running:
         running.await_rest()
         say("all replicas are in sync; the faults begin")
         with MemorySampler(running.pids) as memory:
-            recorded = _recorded(running, minutes)
+            recorded = _recorded(running, minutes, home / "soak.capsule")
         restarts = sum(program.restarts for program in running.programs)
         say("stopping")
     log = controller_log.read(running.cluster.layout)
@@ -117,10 +120,11 @@ def soak(home: Path, seed: int, minutes: float, brokers: int, stop: threading.Ev
         memory.samples,
         restarts,
         running.misses,
+        recorded.past,
     )
 
 
-def _recorded(running: Soak, minutes: float) -> Recorded:
+def _recorded(running: Soak, minutes: float, capsule: Path) -> Recorded:
     """Play faults until the time is over, and read the record."""
     recorder = Recorder(running.stage.exporter)
     counted, cold = recorder.counted(), recorder.cold_elections()
@@ -132,6 +136,9 @@ def _recorded(running: Soak, minutes: float) -> Recorded:
     to_ms = time.time_ns() // 1_000_000
     recorder.read()
     span = Span(from_ms, to_ms)
+    running.await_archived(to_ms)
+    running.stage.say("asking the archive about random moments")
+    past = judge_past(running.config, span, running.rng, capsule)
     return Recorded(
         span,
         faults,
@@ -139,6 +146,7 @@ def _recorded(running: Soak, minutes: float) -> Recorded:
         recorder.counted() - counted,
         recorder.cold_elections() - cold,
         observed_ms(running.config),
+        past,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from streaming.runtime.terminal import table
 from tests.soak.judge import RESULTS, Comparison, NoteResult, OwnRecord
 from tests.soak.memory import JUDGED_FROM_SAMPLES, thirds
+from tests.soak.past import PastResult
 
 _MIB: Final = 1 << 20
 _SHOWN: Final = 20
@@ -32,6 +33,7 @@ class Report:
     memory: Mapping[str, Sequence[int]]  # samples in bytes
     restarts: int
     misses: Sequence[str]  # what the twin should have said and did not
+    past: PastResult
 
     def objections(self) -> list[str]:
         """The objections, a line each; empty if the soak is passed."""
@@ -50,6 +52,7 @@ class Report:
             and not t.is_flat
         ]
         lines += [f"not said: {text}" for text in self.misses]
+        lines += [f"the archive: {text}" for text in self.past.objections]
         if self.restarts:
             lines.append(f"programs: {self.restarts} of them ended and were started again")
         return lines
@@ -62,6 +65,7 @@ class Report:
             ("several away", _counts(self.own.of_several)),
             ("Kafka's log", self._log()),
             ("noted before", self._notes()),
+            ("archive", self._past()),
             ("faults", _counts(self.faults)),
             ("restarts", str(self.restarts)),
         ]
@@ -104,6 +108,13 @@ class Report:
             f"{n.unmoved} not moved"
         )
 
+    def _past(self) -> str:
+        p = self.past
+        return (
+            f"{p.equal} moments as a replay has them, with {p.ends} log end offsets within the "
+            f"resolution; {p.unknown} unknown, {len(p.wrong)} wrong"
+        )
+
     def _disagreements(self) -> list[str]:
         lines = [f"wrong: {p}" for p in self.own.wrong[:_SHOWN]]
         lines += [f"miscalled: {p}" for p in self.own.miscalled[:_SHOWN]]
@@ -141,6 +152,12 @@ class Report:
             "memory_mib": {p: [_mib(size) for size in sizes] for p, sizes in self.memory.items()},
             "restarts": self.restarts,
             "not_said": list(self.misses),
+            "past": {
+                "equal": self.past.equal,
+                "ends": self.past.ends,
+                "unknown": self.past.unknown,
+                "wrong": len(self.past.wrong),
+            },
             "objections": self.objections(),
         }
         return json.dumps(values)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.soak.judge import Comparison, NoteResult, own_record
 from tests.soak.memory import JUDGED_FROM_SAMPLES
+from tests.soak.past import PastResult
 from tests.soak.record import Prediction
 from tests.soak.report import Report
 
@@ -32,6 +33,7 @@ def report(**other: Any) -> Report:
         "memory": {"exporter": samples(100)},
         "restarts": 0,
         "misses": [],
+        "past": PastResult(equal=300, ends=9_000),
     }
     return Report(**(values | other))
 
@@ -50,6 +52,8 @@ def test_a_soak_in_which_everything_agrees_is_passed() -> None:
     [
         ({"counted": 2}, "own record: the counters rose by 2, the API has 1"),
         ({"misses": ["nobody says that"]}, "not said: nobody says that"),
+        ({"past": PastResult(unknown=300)}, "the archive: it answered about no moment"),
+        ({"past": PastResult(equal=299, wrong=["3:00: leader"])}, "the archive: 3:00: leader"),
         ({"restarts": 1}, "programs: 1 of them ended and were started again"),
         ({"notes": NoteResult()}, "noted predictions: none came true"),
         ({"own": own_record([]), "counted": 0},

@@ -149,6 +149,7 @@ def _partitions(source: ViewSource) -> list[Endpoint]:
             schema=ref(schema),
             path_parameters=_ONE_BY,
             refusals=_NOT_KNOWN,
+            of_topic="topic",
             **more,
         )
 

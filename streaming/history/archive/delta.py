@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset
 from deltalake import (
     ColumnProperties,
@@ -25,9 +24,12 @@ from deltalake import (
     write_deltalake,
 )
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyarrow.compute import Expression
 from pyarrow.dataset import ParquetReadOptions
 
-from streaming.history.archive.layout import AT, CYCLES, EVENTS, HOUR, WRITTEN_IN_ORDER, times_of
+from streaming.history.archive import scanning
+from streaming.history.archive.layout import CYCLES, EVENTS, HOUR, WRITTEN_IN_ORDER, times_of
+from streaming.history.archive.scanning import wanted_rows
 from streaming.runtime.errors import UserError
 
 _SETTINGS: Final = {
@@ -38,11 +40,9 @@ _SETTINGS: Final = {
 }
 _SORTED: Final = ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKED")
 _COMPRESSED: Final = WriterProperties(
-    compression="ZSTD", compression_level=3, column_properties={"partition": _SORTED}
-)
-
-_LITTLE_AHEAD: Final = {"batch_size": 65_536, "batch_readahead": 2, "fragment_readahead": 2}
-"""Batches that a scan reads ahead. By default PyArrow holds whole files in memory."""
+    compression="ZSTD", compression_level=3, column_properties={"partition": _SORTED},
+    max_row_group_size=32_768,  # few shards in each, so that a reader of one skips the others
+)  # fmt: skip
 
 _READABLE_FOR: Final = timedelta(hours=1)
 """Files that were compacted or dropped stay for readers that have begun."""
@@ -135,19 +135,23 @@ class ArchiveTables:
         """
         with self._saying("read"):
             found = self._dataset(name, hours, ())
-            return None if found is None else found.to_table(**_wanted(found, columns, until_ms))
+            if found is None:
+                return None
+            names = None if columns is None else [c for c in columns if c in found.schema.names]
+            return found.to_table(columns=names, filter=wanted_rows(None, until_ms, None))
 
     def batches(
-        self, name: str, hours: Sequence[str], columns: Sequence[str], until_ms: int,
-        coded: Collection[str],
+        self, name: str, hours: Sequence[str], columns: Sequence[str], sparse: Collection[str],
+        wanted: Expression, coded: Collection[str],
     ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-        """The same rows, some at a time; none before the table was written first.
+        """Rows, some at a time; none before the table was written first.
 
         Args:
             name: of the table.
             hours: those to read.
             columns: those to read.
-            until_ms: the time of the last rows.
+            sparse: of them, those that are left out where they have no value.
+            wanted: the rows to read.
             coded: columns of few different texts, none of them null, which are read as
                 dictionaries: that takes a fifth of the time.
 
@@ -157,8 +161,7 @@ class ArchiveTables:
         with self._saying("read"):
             found = self._dataset(name, hours, coded)
             if found is not None:
-                wanted = _wanted(found, columns, until_ms)
-                yield from found.to_batches(**wanted, **_LITTLE_AHEAD)
+                yield from scanning.batches(found, columns, sparse, wanted)
 
     def hours(self) -> list[str]:
         """The hours that the archive has, in order."""
@@ -233,14 +236,3 @@ class ArchiveTables:
         except (DeltaError, OSError, pa.ArrowException) as error:
             why = str(error).splitlines()[0][:300]
             raise ArchiveError(f"archive.path: {self._path} cannot be {done}: {why}") from None
-
-
-def _wanted(
-    found: pyarrow.dataset.Dataset, columns: Sequence[str] | None, until_ms: int | None
-) -> dict[str, Any]:
-    """Which columns and rows a scan of the dataset gives."""
-    names = None if columns is None else [c for c in columns if c in found.schema.names]
-    wanted = None
-    if until_ms is not None:
-        wanted = pc.field("at") <= pa.scalar(until_ms * 1_000, AT)
-    return {"columns": names, "filter": wanted}

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -17,7 +18,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.compute import Expression
 
+from streaming.bus.bus_topics import shard_of
 from streaming.bus.view import view_of
 from streaming.history.archive import layout
 from streaming.history.archive.delta import ArchiveTables
@@ -29,6 +32,7 @@ from streaming.history.archive.layout import (
     times_of,
 )
 from streaming.history.archive.rebuilding import ArchivedCycle, rebuilt
+from streaming.history.archive.scanning import wanted_rows
 from streaming.history.archive.sparse_rows import SparseRows, by_shard
 from streaming.history.changes import ChangeTimes
 from streaming.history.moments import MomentError, checked_in, time_text
@@ -46,7 +50,8 @@ KEPT_VIEWS: Final = 4
 LOOK_EVERY_S: Final = 5.0
 """How soon what was archived meanwhile can be asked about."""
 
-_OF_SHARDS: Final = (layout.TABLES, layout.PARTITIONS, layout.REPLICAS)
+_Key = tuple[bool, tuple[int, ...], int | None]
+"""Whether it is complete, the cycles of the shards, and the one shard that it has; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class ArchivePast:
         self._tables, self._catalog, self._cluster = tables, catalog, cluster
         self._interval_ms = interval_ms
         self._lock = threading.Lock()
-        self._views: OrderedDict[tuple[int, ...], PastView] = OrderedDict()
+        self._views: OrderedDict[_Key, PastView] = OrderedDict()
         self._changes: tuple[int, ChangeTimes] | None = None
         self._span: tuple[float, Span] | None = None
 
@@ -142,8 +147,8 @@ class ArchivePast:
             return None
         return rows.filter(pa.array(times_of(rows.column("at")) >= from_ms))
 
-    def view(self, at_ms: int) -> PastView:
-        """The cluster at a moment of the span.
+    def view(self, at_ms: int, topic: str | None = None) -> PastView:
+        """The cluster at a moment of the span; with a topic, the shard that it is in.
 
         Raises:
             MomentError: the moment is outside the span, or in a gap of all shards.
@@ -159,7 +164,12 @@ class ArchivePast:
                 raise MomentError(_gap(at_ms, found))
             shards = max(each.shards for each in of_shards)
             complete = len(of_shards) == shards and all(each.is_within for each in of_shards)
-            key = (complete, *(each.cycle.at_ms for _, each in sorted(known.items())))
+            times = tuple(each.cycle.at_ms for _, each in sorted(known.items()))
+            key: _Key = complete, times, None
+            if topic is not None and key not in self._views:
+                its_shard = shard_of(topic, shards)
+                known = {n: each for n, each in known.items() if n in (its_shard, CLUSTER)}
+                key = complete, times, its_shard
             if key not in self._views:
                 self._views[key] = self._view(known, shards, complete)
             self._views.move_to_end(key)
@@ -241,42 +251,58 @@ class ArchivePast:
     def _states(self, known: Mapping[int, _Found]) -> Iterator[tuple[int, ShardState]]:
         until_ms = max(each.cycle.at_ms for each in known.values())
         hours = sorted({hour_of(each.cycle.at_ms) for each in known.values()})
-        read = {name: self._rows(name, hours, until_ms) for name in _OF_SHARDS}
-        for shard, each in known.items():
-            catalog = self._catalog.cluster if shard == CLUSTER else self._catalog
+        others = self._rows(layout.TABLES, hours, wanted_rows(None, until_ms, known))
+        whole = {
+            shard: found
+            for shard, each in known.items()
+            if shard in others and (found := _whole(each.cycle, others[shard])) is not None
+        }
+        if not whole:
+            return
+        later = wanted_rows(min(each.at_ms for each in whole.values()), until_ms, whole)
+        read = {
+            name: self._rows(name, hours, later) for name in (layout.PARTITIONS, layout.REPLICAS)
+        }
+        for shard, begin in whole.items():
+            catalog, cycle = self._catalog, known[shard].cycle
+            if shard == CLUSTER:
+                catalog = catalog.cluster
             rows = {
-                name: read[name].get(shard) or SparseRows.empty(layout.schemas(catalog)[name])
-                for name in _OF_SHARDS
+                name: found.get(shard) or SparseRows.empty(layout.schemas(catalog)[name])
+                for name, found in {**read, layout.TABLES: others}.items()
             }
-            state = _state(catalog, each.cycle, rows)
-            if state is not None:
-                yield shard, state
+            between = {n: of.between(begin.at_ms, cycle.at_ms) for n, of in rows.items()}
+            with suppress(InvalidFrame):
+                yield shard, rebuilt(catalog, begin.messages, cycle, between)
 
-    def _rows(self, name: str, hours: Sequence[str], until_ms: int) -> dict[int, SparseRows]:
-        """The rows of each shard."""
+    def _rows(self, name: str, hours: Sequence[str], wanted: Expression) -> dict[int, SparseRows]:
+        """The wanted rows of each shard."""
         names = [each for each in layout.schemas(self._catalog)[name].names if each != HOUR]
         coded = () if name == layout.TABLES else ("topic",)  # not where some rows have none
-        batches = self._tables.batches(name, hours, names, until_ms, coded)
-        return by_shard(batches, sparse_columns(self._catalog, name))
+        sparse = sparse_columns(self._catalog, name)
+        batches = self._tables.batches(name, hours, names, sparse, wanted, coded)
+        return by_shard(batches, sparse)
 
 
-def _state(
-    catalog: Catalog, cycle: ArchivedCycle, rows: Mapping[str, SparseRows]
-) -> ShardState | None:
-    """The state of a shard after that cycle; None if its whole state is missing."""
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A whole state: its cycle, and its messages back to back."""
+
+    at_ms: int
+    messages: bytes
+
+
+def _whole(cycle: ArchivedCycle, rows: SparseRows) -> _Whole | None:
+    """The newest whole state of the hour up to that cycle; None if it is missing."""
     hour_ms = cycle.at_ms - cycle.at_ms % HOUR_MS
-    at, states = rows[layout.TABLES].at, rows[layout.TABLES].keys.column("state")
+    at, states = rows.at, rows.keys.column("state")
     is_whole = states.is_valid().to_numpy()
     is_whole &= (at <= cycle.at_ms) & (at >= hour_ms)
     if not is_whole.any():
         return None
     begin_ms = int(at[is_whole].max())
     messages = states.filter(pa.array(is_whole & (at == begin_ms)))
-    later = {name: table.between(begin_ms, cycle.at_ms) for name, table in rows.items()}
-    try:
-        return rebuilt(catalog, b"".join(messages.to_pylist()), cycle, later)
-    except InvalidFrame:
-        return None
+    return _Whole(begin_ms, b"".join(messages.to_pylist()))
 
 
 def _gap(at_ms: int, found: Mapping[int, _Found]) -> str:

@@ -46,9 +46,9 @@ class CapsulePast:
         times, events = self._dated
         return events[bisect_left(times, from_ms) : bisect_right(times, to_ms)]
 
-    def view(self, at_ms: int) -> PastView:
-        """The cluster at a moment of the span."""
-        return self._opened.replay.view(at_ms)
+    def view(self, at_ms: int, topic: str | None = None) -> PastView:
+        """The whole cluster at a moment of the span, whatever the topic."""
+        return self._opened.replay.view(at_ms, topic)
 
 
 def event_of(data: bytes) -> Event | None:

@@ -1,0 +1,138 @@
+"""The archive of a soak at random moments, compared with a replay of its observations."""
+
+from __future__ import annotations
+
+import bisect
+import random
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from streaming.history.archive.delta import ArchiveTables
+from streaming.history.archive.layout import CYCLES, times_of
+from streaming.history.archive.past import ArchivePast
+from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.past import CapsulePast
+from streaming.history.capsules.recording import recorded
+from streaming.history.capsules.saving import save
+from streaming.history.moments import MomentError, time_text
+from streaming.history.past import PastView
+from streaming.runtime.config import Config
+from streaming.runtime.plugins import catalog_of
+from tests.history.archive.test_differences import columns
+from tests.soak.judge import Span
+from twin.engine.shard_reports import CLUSTER
+from twin.engine.state import ShardState
+from twin.tables.state import Assignment, PartitionIndex, Replicas, Topics
+
+MOMENTS: Final = 300
+
+Ends = Mapping[tuple[str, int, int], int]
+"""Log end offsets by topic, partition and broker."""
+
+
+@dataclass(frozen=True)
+class PastResult:
+    """What the archive answered."""
+
+    equal: int = 0  # moments of which every decision was that of the replay
+    ends: int = 0  # log end offsets that the replay had within the resolution
+    unknown: int = 0  # moments without an answer, or without all of one, whose cycle is missing
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def objections(self) -> list[str]:
+        """The objections, a line each."""
+        return self.wrong if self.wrong or self.equal else ["it answered about no moment"]
+
+
+def judge_past(config: Config, span: Span, rng: random.Random, capsule: Path) -> PastResult:
+    """Ask the archive about random moments of a span.
+
+    Every decision has to equal that of a replay of the observations up to the moment, and each log
+    end offset has to be one that the replay had since the measurements before. A moment is unknown
+    exactly where a shard's cycle was not archived.
+    """
+    catalog, wrong = catalog_of(config), list[str]()
+    save(recorded(config, span.to_ms), catalog, span.from_ms, span.to_ms, capsule)
+    tables = ArchiveTables(config.archive.path)
+    archive = ArchivePast(tables, catalog, config.cluster.name, config.collector.interval_ms)
+    archived = _archived(tables)
+    equal = ends = unknown = 0
+    with closing(Capsule(capsule)) as opened:
+        replay = CapsulePast(opened)
+        times = [*replay.cycles(span.from_ms, span.to_ms)]
+        asked = sorted(rng.randrange(times[0], times[-1]) for _ in range(MOMENTS))
+        recent: dict[int, Ends] = {}  # of the cycles within the resolution
+        done = 0
+        for at_ms in asked:
+            until = bisect.bisect_right(times, at_ms)
+            oldest_ms = at_ms - config.archive.measurements_ms - 2 * config.collector.interval_ms
+            for each in times[done:until]:
+                if each >= oldest_ms:
+                    recent[each] = _ends(replay.view(each).view.states)
+            recent = {each: of for each, of in recent.items() if each >= oldest_ms}
+            done = until
+            true = replay.view(at_ms)
+            shards = range(true.view.shards_expected)
+            is_archived = all((n, true.at_ms) in archived for n in shards)
+            found = _asked(archive, at_ms)
+            if found is None or found.at_ms != true.at_ms or len(found.view.shards) < len(shards):
+                unknown += 1
+                if is_archived:
+                    wrong.append(f"{time_text(at_ms)} is unknown, and its cycle was archived")
+                continue
+            if not is_archived:
+                wrong.append(f"{time_text(at_ms)} is known, and its cycle was not archived")
+            if differs := _different(true.view.states, found.view.states):
+                wrong.append(f"{time_text(at_ms)}: {', '.join(differs)}")
+                continue
+            equal += 1
+            for key, end in _ends(found.view.states).items():
+                if any(of.get(key) == end for of in recent.values()):
+                    ends += 1
+                else:
+                    wrong.append(f"{time_text(at_ms)}: log end {end} of {key} was never so")
+    return PastResult(equal, ends, unknown, wrong)
+
+
+def _asked(archive: ArchivePast, at_ms: int) -> PastView | None:
+    try:
+        return archive.view(at_ms)
+    except MomentError:
+        return None
+
+
+def _archived(tables: ArchiveTables) -> set[tuple[int, int]]:
+    """Shard and time of each cycle that was archived."""
+    rows = tables.read(CYCLES, columns=["shard", "at"])
+    assert rows is not None
+    pairs = zip(rows.column("shard").to_pylist(), times_of(rows.column("at")), strict=True)
+    return {(shard, int(at_ms)) for shard, at_ms in pairs if shard != CLUSTER}
+
+
+def _different(true: list[ShardState], found: list[ShardState]) -> list[str]:
+    """Names of the columns of decisions that differ."""
+    different = []
+    for here, there in zip(true, found, strict=True):
+        expected, said = columns(here, measurements=False), columns(there, measurements=False)
+        different += [
+            f"shard {here.shard}, {name}" for name in expected if said[name] != expected[name]
+        ]
+    return different
+
+
+def _ends(states: list[ShardState]) -> Ends:
+    found: dict[tuple[str, int, int], int] = {}
+    for state in states:
+        index, brokers = state[PartitionIndex], state[Assignment].broker
+        ends = state[Replicas].log_end_offset
+        topics = state[Topics].topic[index.topic_index]
+        for row, slot in zip(*np.nonzero((brokers >= 0) & (ends >= 0)), strict=True):
+            key = (str(topics[row]), int(index.partition[row]), int(brokers[row, slot]))
+            found[key] = int(ends[row, slot])
+    return found
