@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from streaming.bus import snapshots
+from streaming.bus import BusError, snapshots
 from streaming.cli.exporter_client import (
     Parameters,
     ask,
@@ -25,6 +25,7 @@ from streaming.cli.restart_options import (
     terms_parameters,
 )
 from streaming.history.moments import Moment, MomentError
+from streaming.plans.events import send_judged
 from streaming.questions.restart import (
     EXIT_CODES,
     RestartVerdict,
@@ -32,7 +33,7 @@ from streaming.questions.restart import (
     judge,
     verdict_lines,
 )
-from streaming.runtime.config import load
+from streaming.runtime.config import Config, load
 from streaming.runtime.errors import UserError
 from twin.questions.gate import Terms
 
@@ -113,9 +114,19 @@ def _answer(
     except UserError as error:  # a script must not read it as "unsafe" or "safe"
         click.echo(f"Error: {error}", err=True)
         ctx.exit(EXIT_CODES["unknown"])
+    if url is None and brokers and config.gate.record:
+        _record(config, answer)
     note_moment(answer)
     click.echo(json.dumps(answer) if as_json else "\n".join(verdict_lines(answer)))
     ctx.exit(EXIT_CODES[answer["verdict"]])
+
+
+def _record(config: Config, verdict: RestartVerdict) -> None:
+    """Send the event of a verdict; that it cannot be sent changes no verdict."""
+    try:
+        send_judged(config, verdict, now_ms())
+    except BusError as error:
+        click.echo(f"gate.record: the verdict is not recorded: {error}", err=True)
 
 
 def _request(brokers: tuple[int, ...], terms: Terms, since_ms: int) -> tuple[str, Parameters]:

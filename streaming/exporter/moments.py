@@ -103,6 +103,7 @@ class Moments:
             newest=lambda: found.view,
             now_ms=lambda: at_ms,
             past=None,
+            asked=None,
             within=past.span,
             not_live=self._sentence(found),
         )

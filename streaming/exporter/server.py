@@ -21,6 +21,7 @@ from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.exporter.agents.door import why_closed
 from streaming.exporter.api import application
 from streaming.exporter.archived import looking, past_of
+from streaming.exporter.events.asked import AskedGate, sending
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition, Renderer
 from streaming.exporter.source import ViewSource, wall_clock_ms
@@ -223,9 +224,10 @@ def run(config: Config) -> None:
         log.warning(closed)
     listening = listen(config.exporter.host, config.exporter.port)
     events, past = EventLog(), past_of(config)
+    asked = AskedGate(config) if config.gate.record else None
     source = ViewSource(
         catalog_of(config), config.cluster.name, lambda: reader.exposition(), events=events,
-        own_topics=bus.own_topics(config), newest=lambda: reader.view, past=past,
+        own_topics=bus.own_topics(config), newest=lambda: reader.view, past=past, asked=asked,
     )  # fmt: skip
     server = Server(application(source, config.exporter), events)
     reader = SnapshotReader(config, server.end, annotator, events)
@@ -233,7 +235,7 @@ def run(config: Config) -> None:
     host, port = listening.getsockname()[:2]
     log.info("serving", url=f"http://{host}:{port}/")
     try:
-        with looking(past):
+        with looking(past), sending(asked):
             server.run(sockets=[listening])
     finally:
         reader.stop()

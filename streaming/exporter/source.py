@@ -14,6 +14,7 @@ from streaming.exporter.events.stream import StreamCounts
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.history.moments import MomentError
 from streaming.history.past import Past, Span
+from streaming.questions.restart import RestartVerdict
 from twin.engine.catalog import Catalog
 
 
@@ -42,6 +43,7 @@ class ViewSource:
     newest: Callable[[], ClusterView] | None = None
     past: Past | None = None
     not_live: str = ""
+    asked: Callable[[RestartVerdict], None] | None = None  # keeps what programs asked the gate
     within: Span | None = None  # of a source of one past moment: all moments that there are
 
     @property

@@ -75,6 +75,9 @@ trigger_ms = 500
 [exporter]
 port = {ports.metrics}
 
+[gate] # reports say what it was asked
+record = true
+
 [metrics]
 tap_port = {ports.tap}
 collector_port = {ports.collector}

@@ -1,4 +1,4 @@
-"""Events on the bus about the changes made by a watch."""
+"""Events on the bus about what people do with plans and with the gate."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from streaming import bus
 from streaming.bus import Sender
 from streaming.plans.journal import Act
 from streaming.plans.plan import PartitionChange
+from streaming.questions.restart import RestartVerdict
 from streaming.runtime.config import Config
 
 _GIVE_UP_MS: Final = 5_000
@@ -52,3 +53,34 @@ def send(config: Config, sender: Sender, act: Act, change: PartitionChange, at_m
     key, value = event(config.cluster.name, act, change, at_ms)
     sender.send(bus.topics(config).events, key, value)
     sender.flush(_GIVE_UP_MS)
+
+
+def judged(cluster: str, verdict: RestartVerdict, at_ms: int) -> tuple[bytes, bytes]:
+    """Key and value of a verdict that somebody asked the gate for. It does not say who."""
+    brokers = verdict["brokers"]
+    names = " and ".join(map(str, brokers))
+    which = f"broker {names}" if len(brokers) == 1 else f"brokers {names} together"
+    reasons = ", ".join(f"{each['reason']} ({each['count']})" for each in verdict["reasons"])
+    value = {
+        "id": f"gate/{','.join(map(str, brokers))}/{at_ms}",
+        "kind": "restart_judged",
+        "cluster": cluster,
+        "at_ms": at_ms,
+        "text": f"somebody asked whether {which} may be restarted: {verdict['verdict']}"
+        + (f": {verdict['stale'] or reasons}" if verdict["stale"] or reasons else ""),
+        "broker": brokers[0],
+        "brokers": brokers,
+        "detail": verdict["verdict"],
+    }
+    return f"{cluster}/gate".encode(), msgspec.json.encode(value)
+
+
+def send_judged(config: Config, verdict: RestartVerdict, at_ms: int) -> None:
+    """Write the event of a verdict.
+
+    Raises:
+        BusError: it could not be written.
+    """
+    with Sender(config, give_up_ms=_GIVE_UP_MS) as sender:
+        sender.send(bus.topics(config).events, *judged(config.cluster.name, verdict, at_ms))
+        sender.flush(_GIVE_UP_MS)

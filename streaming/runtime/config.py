@@ -203,6 +203,12 @@ class HealthConfig(_Section, frozen=True):
     folder: str = ""
 
 
+class GateConfig(_Section, frozen=True):
+    """What is kept of the questions that the gate answered."""
+
+    record: bool = False
+
+
 class MetricsConfig(_Section, frozen=True):
     """Ports at which programs serve metrics about themselves; 0: at none."""
 
@@ -225,6 +231,7 @@ class Config(_Section, frozen=True):
     query: QueryConfig = QueryConfig()
     archive: ArchiveConfig = ArchiveConfig()
     exporter: ExporterConfig = ExporterConfig()
+    gate: GateConfig = GateConfig()
     metrics: MetricsConfig = MetricsConfig()
     grafana: GrafanaConfig = GrafanaConfig()
     health: HealthConfig = HealthConfig()

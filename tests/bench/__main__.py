@@ -19,6 +19,7 @@ PARTS: Final = {
     "step_groups": Part("the same with groups of consumers"),
     "lazy": Part("rules of a cycle of which no input has changed"),
     "history": Part("the archive: bytes, CPU, and the view of a past moment"),
+    "archive": Part("the archive's program beside the query's, on real brokers: CPU of each"),
     "exporter": Part("a scrape of 20 000 partitions with every series"),
     "questions": Part("questions over HTTP, and a scrape beside them", takes_full=True),
     "console": Part("the console's first picture and clicks, 100 000 partitions"),

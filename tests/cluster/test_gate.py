@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from kafka import KafkaAdminClient
@@ -15,7 +17,7 @@ from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
 from streaming.lab.cluster import LocalCluster
 from streaming.questions.restart import RestartAnswer, judge
-from streaming.runtime.config import BusConfig, ClusterConfig, Config
+from streaming.runtime.config import BusConfig, ClusterConfig, Config, GateConfig
 from tests.builders import Partition, a_state
 from tests.cluster.broker_client import await_agreement, await_in_sync
 from tests.cluster.test_whatif import write
@@ -96,6 +98,16 @@ def call(config: Config, *arguments: str) -> Result:
     return CliRunner().invoke(main, arguments, env=environment_of(config))
 
 
+def of_events(config: Config) -> list[dict[str, Any]]:
+    """All that is in the topic of events."""
+    topic = bus.topics(config).events
+    with bus.Reader(config, [topic], "beginning") as reader:
+        found = []
+        while not reader.caught_up():
+            found += reader.poll(200)
+        return [json.loads(record.value or b"") for record in found]
+
+
 def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalCluster) -> None:
     config = Config(
         cluster=ClusterConfig(name="c", bootstrap=cluster.bootstrap),
@@ -115,6 +127,14 @@ def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalClust
     assert [each["reason"] for each in json.loads(unsafe.output)["reasons"]] == ["one_replica"]
     safe = ask(config, "--broker", "1", "--allow-rf1")
     assert (safe.exit_code, safe.output.splitlines()[0]) == (0, "broker 1: safe to restart")
+    assert of_events(config) == []
+    recording = msgspec.structs.replace(config, gate=GateConfig(record=True))
+    assert ask(recording, "--broker", "1").exit_code == 1
+    [event] = of_events(config)
+    assert event["text"] == (
+        "somebody asked whether broker 1 may be restarted: unsafe: one_replica (1)"
+    )
+    assert (event["kind"], event["broker"], event["cluster"]) == ("restart_judged", 1, "c")
     unknown = ask(config, "--broker", "77")
     assert unknown.exit_code == 2
     assert "there is no broker 77; brokers are 1, 2, 3" in unknown.output

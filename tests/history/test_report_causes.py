@@ -11,15 +11,21 @@ from itertools import pairwise
 
 import pytest
 
+from streaming.bus.view import ClusterView
 from streaming.history.capsules.saving import Recorded
-from streaming.history.report.causes import ROOTS, TABLE
+from streaming.history.report.causes import ROOTS, TABLE, links
+from streaming.history.report.happenings import read
+from streaming.history.report.incidents import told
 from streaming.history.report.making import report_of
 from streaming.history.report.model import Report
+from streaming.plans.events import judged
+from streaming.questions.restart import RestartVerdict, Verdict, judge
 from tests.history.recorded import INTERVAL_MS, RecordedPast, at, message, with_events
 from tests.simulator.incidents import IncidentShard
 from tests.simulator.shard import Shape
 from twin.builtin import CATALOG
 from twin.proposals import PROPOSALS
+from twin.questions.gate import Terms
 
 SHAPE = Shape(topics=2, partitions=3, brokers=6, cold_share=0.0)
 READ = Shape(topics=2, partitions=3, brokers=6, cold_share=0.0, groups=2, behind_every=1)
@@ -302,6 +308,26 @@ def test_what_people_changed_is_listed_and_what_brokers_did_is_not():
     assert [each.kind for each in report.people] == ["settings_changed"]
     _, other = happened(INCIDENTS["a broker is lost"])
     assert other.people == []
+    assert any("gate.record" in text for text in other.not_known)
+
+
+def test_what_the_gate_was_asked_is_what_people_did_and_no_cause():
+    events = [
+        judged("c", verdict(broker, said), at_ms)[1]
+        for broker, said, at_ms in ((3, "unsafe", 5_000), (4, "unsafe", 9_000), (3, "safe", 12_000))
+    ]
+    found = read(events, 0, 60_000).happenings
+    known = told(found, links(found, 5_000), {})
+    assert [line.text for line in known.people] == [
+        "somebody asked whether brokers 3, 4 may be restarted: unsafe",
+        "somebody asked whether broker 3 may be restarted: safe",
+    ]
+    assert (known.incidents, known.no_cause) == ([], [])
+
+
+def verdict(broker: int, said: Verdict) -> RestartVerdict:
+    answer = judge(ClusterView(), (), Terms(), 0).data()
+    return {**answer, "brokers": [broker], "verdict": said, "stale": None, "reasons": []}
 
 
 def test_the_same_cycle_is_certain_and_a_later_one_inferred():

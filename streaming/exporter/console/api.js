@@ -58,7 +58,10 @@ async function answerOf(address, signal) {
   const limit = AbortSignal.timeout(TIMEOUT_MS);
   let answer;
   try {
-    answer = await fetch(address, { signal: signal ? AbortSignal.any([signal, limit]) : limit });
+    answer = await fetch(address, {
+      headers: { "X-Kafka-Twin-Console": "1" },
+      signal: signal ? AbortSignal.any([signal, limit]) : limit,
+    });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Unreachable("The exporter does not answer.");

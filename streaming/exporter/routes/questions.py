@@ -6,7 +6,7 @@ scrape does not wait for them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 
@@ -67,11 +67,18 @@ def _help(question: Question) -> str:
     return text
 
 
+CONSOLE_HEADER: Final = "x-kafka-twin-console"
+"""The console asks the gate whenever somebody looks at a broker: that is no question of theirs."""
+
+
 def _restart(source: ViewSource) -> Endpoint:
-    def answer(_: Request, values: Values) -> Any:
+    def answer(request: Request, values: Values) -> Any:
         brokers = [values["broker"], *values.get("with", ())]
-        verdict = judge(source.view, brokers, terms(values), source.now_ms(), since_ms(values))
-        return verdict.data()
+        given = judge(source.view, brokers, terms(values), source.now_ms(), since_ms(values))
+        verdict = given.data()
+        if source.asked is not None and CONSOLE_HEADER not in request.headers:
+            source.asked(verdict)
+        return verdict
 
     return Endpoint(
         path="/api/v1/brokers/{broker:int}/restart",

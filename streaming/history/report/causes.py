@@ -134,8 +134,8 @@ TABLE: Final[tuple[Because, ...]] = (
 """In the order in which they are preferred, if several fit and none of them is certain."""
 
 NOT_TOLD: Final = ("risk_closed/", "prediction_judged", "replica_warm", "remote_reads_ended",
-                   "load_above_capacity_ended")  # fmt: skip
-"""Kinds that end what began, or judge it: other sections have them."""
+                   "load_above_capacity_ended", "restart_judged")  # fmt: skip
+"""Kinds that end what began, or judge it, or ask: other sections have them."""
 
 
 @dataclass(frozen=True, slots=True)

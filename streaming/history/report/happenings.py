@@ -26,6 +26,8 @@ SETTINGS: Final = "settings_changed"
 UNCLEAN_BY_HAND: Final = "unclean_election_held"
 GROUP_HURT: Final = "group_hurt"
 
+_WITH_DETAIL: Final = ("isr_shrink_explained", "prediction_judged", "restart_judged")
+
 MOST_EVENTS: Final = 200_000
 """More are not read: a loss of 50 000 partitions makes about as many."""
 
@@ -136,7 +138,7 @@ def _of(event: _Event) -> Happening:
         event.broker,
         frozenset(before - after) if names_brokers else frozenset(),
         frozenset(after - before) if names_brokers else frozenset(),
-        name=str(event.detail) if kind in ("isr_shrink_explained", "prediction_judged") else "",
+        name=str(event.detail) if kind in _WITH_DETAIL else "",
     )
 
 

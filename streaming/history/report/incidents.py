@@ -21,8 +21,12 @@ _ONE_CHANGE_MS: Final = 60_000
 
 _BY_PEOPLE: Final = (
     "settings_changed", "reassigned", "replicas_reordered", "replicas_restored",
-    "partition_created", "partition_deleted", "unclean_election_held",
+    "partition_created", "partition_deleted", "unclean_election_held", "restart_judged",
 )  # fmt: skip
+
+
+_BY_NAME: Final = ("settings_changed", "restart_judged")
+"""Kinds of which only those with the same name are one: the same settings, the same verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ def _grouped(numbers: Iterable[int], happenings: Sequence[Happening]) -> list[li
     newest: dict[tuple[str, str], list[int]] = {}
     for number in numbers:
         each = happenings[number]
-        key = each.kind, each.name if each.kind == "settings_changed" else ""
+        key = each.kind, each.name if each.kind in _BY_NAME else ""
         last = newest.get(key)
         within = _ONE_CHANGE_MS if each.kind in _BY_PEOPLE else 0
         if last is not None and each.at_ms - happenings[last[-1]].at_ms <= within:

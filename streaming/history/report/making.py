@@ -23,7 +23,7 @@ from twin.arrays.plain import counted
 from twin.engine.catalog import Catalog
 
 _NAMED: Final = 5
-_GATE: Final = "questions that people asked, such as those to the gate, are not recorded"
+_GATE: Final = "whether somebody asked the gate is recorded only where gate.record is set"
 
 
 def report_of(past: Past, catalog: Catalog, cluster: str, from_ms: int, to_ms: int) -> Report:
@@ -139,7 +139,9 @@ def _not_known(events: Events, scan: Scan, groups: HurtGroups, timeline: Told) -
     elif scan.remote_measured < scan.remote_expected:
         found.append("some brokers were not measured all the time: remote reads are a lower bound")
     found += _of_events(events, timeline, scan)
-    return [*found, _GATE]
+    if not any(each.kind == "restart_judged" for each in events.happenings):
+        found.append(_GATE)
+    return found
 
 
 def _of_events(events: Events, timeline: Told, scan: Scan) -> Iterable[str]:

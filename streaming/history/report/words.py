@@ -61,6 +61,9 @@ def many(happenings: Sequence[Happening]) -> str:
     if kind == GROUP_HURT:
         groups = {each.name.partition(" ")[2] for each in happenings}
         return f"{counted(len(groups), 'group')} {_GROUPS[more]}"
+    if name == "restart_judged":
+        brokers = sorted({each.broker for each in happenings})
+        return f"somebody asked whether brokers {listed(brokers)} may be restarted: {first.name}"
     if name in _BROKERS:
         brokers = sorted({each.broker for each in happenings})
         if len(brokers) == 1:

@@ -87,9 +87,9 @@ def document(report: Report) -> Document:
             _foretold(report),
             _unalerted(report.unalerted),
             Section(
-                "What people changed",
+                "What people did",
                 ["Or programs for them: events do not say who."]
-                if report.people else ["No change by people was recorded."],
+                if report.people else ["Nothing that people did was recorded."],
                 [_item(line) for line in report.people],
             ),
             _other_rules(report),
