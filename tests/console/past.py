@@ -14,7 +14,7 @@ import msgspec
 from streaming.exporter.api import application
 from streaming.exporter.capsule import source_of
 from streaming.history.capsules.opening import Capsule
-from streaming.history.capsules.saving import save
+from streaming.history.capsules.saving import Recorded, save
 from tests.exporter.serving import served
 from tests.history.recorded import a_recording, at, with_events
 from tests.simulator.shard import Shape
@@ -36,10 +36,17 @@ class ShownPast:
 def serving_past() -> Iterator[ShownPast]:
     """The exporter of a capsule of five minutes."""
     recorded = with_events(a_recording(CYCLES, 1, seed=5, shape=SHAPE))
+    with serving_recorded(recorded, at(0), at(CYCLES - 1)) as shown:
+        yield shown
+
+
+@contextmanager
+def serving_recorded(recorded: Recorded, from_ms: int, to_ms: int) -> Iterator[ShownPast]:
+    """The exporter of a capsule of that span of a recording."""
     times = sorted({msgspec.json.decode(each)["at_ms"] for each in recorded.events})
     with TemporaryDirectory() as folder:
         file = Path(folder) / "c"
-        save(recorded, CATALOG, at(0), at(CYCLES - 1), file)
+        save(recorded, CATALOG, from_ms, to_ms, file)
         with closing(Capsule(file)) as opened:
             source = source_of(opened)
             with served(application(source), source.events) as url:

@@ -14,7 +14,7 @@ const EVERY_MS = 30_000;
 const COLUMN_PX = 6;
 const MOST_COLUMNS = 240;
 const MEANINGS = [
-  ["page", "a risk that pages"], ["warn", "another risk, a broker"], ["calm", "other"],
+  ["page", "a risk that pages"], ["of-broker", "a broker"], ["warn", "another risk"], ["calm", "other"],
 ];
 const LEAP = 10; // of so many parts of the span is a step of Page Up
 

@@ -19,6 +19,8 @@ export function inWords(counts) {
 
 /** The colours of a stretch from the bottom: [class, changes]. */
 export function layersOf({ total, broker, opened_by_severity: { page, warn } }) {
-  const layers = [["page", page], ["warn", warn + broker], ["calm", total - page - warn - broker]];
+  const layers = [
+    ["page", page], ["of-broker", broker], ["warn", warn], ["calm", total - page - warn - broker],
+  ];
   return layers.filter(([, number]) => number);
 }

@@ -1,4 +1,7 @@
-/** The changes of the past as columns: higher where there were more, red where a risk would page. */
+/**
+ * The changes of the past as columns: higher where there were more, red where a risk would page,
+ * and dark where a broker went or came, which is what most people look for.
+ */
 import { Component, html } from "../ui.js";
 import { layersOf } from "./counts.js";
 
