@@ -9,16 +9,26 @@ from __future__ import annotations
 import tempfile
 import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streaming.archive.feed import Feed
 from streaming.bus.keys import Record, key
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import WRITTEN_IN_ORDER, times_of
+from streaming.history.archive.layout import (
+    AT,
+    CYCLES,
+    HOUR,
+    HOUR_MS,
+    WRITTEN_IN_ORDER,
+    hour_of,
+    times_of,
+)
 from streaming.history.archive.past import ArchivePast
 from tests.bench import figure
 from tests.simulator.shard import MS_PER_RECORD, RECORD_BYTES, Shape, SimulatedShard
@@ -40,8 +50,11 @@ CYCLES_A_MINUTE: Final = 12
 INTERVAL_MS: Final = 5_000
 START_MS: Final = 1_800_000_000_000 - 1_800_000_000_000 % 3_600_000
 SEGMENT_RECORDS: Final = 100_000
-COPIES: Final = (8, 25)
-"""Shards of clusters of 320 160 and of a million replicas, for the reads."""
+COPIES: Final = (2, 8, 25)
+"""Shards of clusters of 80 040, 320 160 and a million replicas, for the reads."""
+HOURS: Final = 24
+"""Of an archive that is read. Of all hours but the last, the cycles of all shards are there, which
+each reader looks at, and the other rows of one shard, which are files that no reader needs."""
 
 
 class SegmentedShard(SimulatedShard):
@@ -156,19 +169,48 @@ def _read(tables: ArchiveTables, folder: Path) -> None:
     """Cold reads of the same rows as those of several shards, with the minutes of an hour."""
     for copies in COPIES:
         here = folder / str(copies)
+        _add_hours(tables, ArchiveTables(str(here)), copies)
         made = copied(tables, here, copies)
         for compacted in (False, True):
             if compacted:
                 made.compact(_after(made))
-            about = {"replicas": REPLICAS * copies, "minutes": CALM_MINUTES, "compacted": compacted}
+            about = {"replicas": REPLICAS * copies, "hours": HOURS, "compacted": compacted}
             for what, topic in (("view", None), ("partition", "topic-0-1")):
                 past = ArchivePast(ArchiveTables(str(here)), CATALOG, "sim", INTERVAL_MS)
-                past.look()
+                past.look()  # as the exporter does again and again
                 began, began_cpu = time.perf_counter(), time.process_time()
                 found = past.view(past.span.end_ms, topic)
                 figure(f"archive_{what}_seconds", time.perf_counter() - began, "s", **about)
                 figure(f"archive_{what}_cpu_seconds", time.process_time() - began_cpu, "s", **about)
                 assert len(found.view.shards) == (copies if topic is None else 1)
+
+
+def _add_hours(tables: ArchiveTables, made: ArchiveTables, copies: int) -> None:
+    """Append the same rows for the hours before."""
+    for name in WRITTEN_IN_ORDER:
+        rows = tables.read(name)
+        if rows is None:
+            continue
+        for number in range(HOURS - 1, 0, -1):
+            before = _earlier(rows, number)
+            for shard in range(copies if name == CYCLES else 1):
+                made.append(name, _of_shard(before, shard), f"hour {number} {shard}", 0)
+
+
+def _earlier(rows: pa.Table, hours: int) -> pa.Table:
+    """The rows as they were so many hours before."""
+    for i, each in enumerate(rows.schema):
+        if each.type == AT:
+            moved = pc.subtract(rows.column(i), pa.scalar(timedelta(hours=hours)))
+            rows = rows.set_column(i, each, moved)
+    hour = hour_of(START_MS - hours * HOUR_MS)
+    at = rows.schema.get_field_index(HOUR)
+    return rows.set_column(at, rows.schema.field(at), pa.repeat(hour, rows.num_rows))
+
+
+def _of_shard(rows: pa.Table, shard: int) -> pa.Table:
+    column = pa.repeat(pa.scalar(shard, pa.int32()), rows.num_rows)
+    return rows.set_column(rows.schema.get_field_index("shard"), "shard", column)
 
 
 def copied(tables: ArchiveTables, folder: Path, copies: int) -> ArchiveTables:
@@ -181,11 +223,7 @@ def copied(tables: ArchiveTables, folder: Path, copies: int) -> ArchiveTables:
         minute = times_of(rows.column("at")) // 60_000
         for number, of in enumerate(np.unique(minute).tolist()):
             batch = rows.filter(pa.array(minute == of))
-            at = rows.schema.get_field_index("shard")
-            shards = [
-                batch.set_column(at, "shard", pa.repeat(pa.scalar(n, pa.int32()), batch.num_rows))
-                for n in range(copies)
-            ]
+            shards = [_of_shard(batch, n) for n in range(copies)]
             made.append(name, pa.concat_tables(shards), "copies", number)
     return made
 

@@ -31,6 +31,7 @@ def environment_of(settings: config.Config) -> dict[str, str]:
         "KAFKA_TWIN_CLUSTER_BOOTSTRAP": settings.cluster.bootstrap,
         "KAFKA_TWIN_BUS_PREFIX": settings.bus.prefix,
         "KAFKA_TWIN_BUS_SHARDS": str(settings.bus.shards),
+        "KAFKA_TWIN_GATE_RECORD": str(settings.gate.record).lower(),
     }
 
 
