@@ -278,7 +278,9 @@ class ArchivePast:
     def _rows(self, name: str, hours: Sequence[str], wanted: Expression) -> dict[int, SparseRows]:
         """The wanted rows of each shard."""
         names = [each for each in layout.schemas(self._catalog)[name].names if each != HOUR]
-        coded = () if name == layout.TABLES else ("topic",)  # not where some rows have none
+        coded = (
+            () if name == layout.TABLES else ("topic", "change")
+        )  # some rows of tables lack them
         sparse = sparse_columns(self._catalog, name)
         batches = self._tables.batches(name, hours, names, sparse, wanted, coded)
         return by_shard(batches, sparse)

@@ -7,13 +7,12 @@ null takes as much memory as a value, so a whole hour is never held as Arrow col
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streaming.history.archive.layout import CHANGED, REMOVED, WHOLE, times_of
 from twin.declarations.table import Array, to_numpy
@@ -54,41 +53,86 @@ class SparseRows:
         return SparseRows(self.at[begin:end], self.keys.slice(begin, end - begin), values)
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Rows of one shard that follow each other in a file, in order."""
+
+    place: Array  # [N] cycles, and within them what happened
+    keys: pa.RecordBatch
+    values: dict[str, Values]
+
+
 def by_shard(batches: Iterable[pa.RecordBatch], sparse: Collection[str]) -> dict[int, SparseRows]:
     """The rows of each shard.
+
+    The archive's program writes the rows of a batch shard by shard, and those of a shard in order
+    of time. So hardly anything has to be sorted.
 
     Args:
         batches: rows of one table of the archive.
         sparse: its columns that are null in most rows; the others are keys.
     """
-    kept, found, count = [], defaultdict(list), 0
+    pieces: dict[int, list[_Piece]] = defaultdict(list)
     for batch in batches:
-        kept.append(batch.select([n for n in batch.schema.names if n not in sparse]))
-        for name in sparse:
-            values = _present(batch, name)
-            if values is not None:
-                found[name].append((values[0] + np.int32(count), values[1]))
-        count += batch.num_rows
-    if not count:
-        return {}
-    keys = _with_plain_codes(pa.Table.from_batches(kept))
-    order, begins = _order(keys)
-    place = np.empty(count, np.int32)
-    place[order] = np.arange(count, dtype=np.int32)
-    columns = {name: _moved(parts, place) for name, parts in found.items()}
-    at, keys = times_of(keys.column("at"))[order], keys.take(pa.array(order))
-    shards = keys.column("shard").to_numpy()
-    bounds = np.append(begins, count)
-    pieces: dict[int, dict[str, Values]] = {n: {} for n in range(len(begins))}
-    for name, (row, value) in columns.items():
-        cuts = np.searchsorted(row, bounds)
-        for n, (first, last) in enumerate(pairwise(cuts)):
+        for shard, piece in _pieces(batch, sparse):
+            pieces[shard].append(piece)
+    return {shard: _joined(of_shard) for shard, of_shard in pieces.items()}
+
+
+def _pieces(batch: pa.RecordBatch, sparse: Collection[str]) -> Iterator[tuple[int, _Piece]]:
+    """The rows of a batch, cut where another shard begins."""
+    if not batch.num_rows:
+        return
+    shard = batch.column("shard").to_numpy()
+    keys = batch.select([n for n in batch.schema.names if n not in sparse])
+    place = _places(keys)
+    found = {name: _present(batch, name) for name in sparse}
+    values = {name: each for name, each in found.items() if each is not None}
+    bounds = np.concatenate([[0], np.flatnonzero(np.diff(shard)) + 1, [len(shard)]])
+    cuts = {name: np.searchsorted(row, bounds) for name, (row, _) in values.items()}
+    for n, (begin, end) in enumerate(pairwise(bounds.tolist())):
+        mine = {}
+        for name, (row, value) in values.items():
+            first, last = cuts[name][n : n + 2]
             if first < last:
-                pieces[n][name] = row[first:last] - bounds[n], value[first:last]
-    return {
-        int(shards[begin]): SparseRows(at[begin:end], keys.slice(begin, end - begin), pieces[n])
-        for n, (begin, end) in enumerate(pairwise(bounds))
+                mine[name] = row[first:last] - begin, value[first:last]
+        piece = _Piece(place[begin:end], keys.slice(begin, end - begin), mine)
+        yield int(shard[begin]), piece
+
+
+def _places(keys: pa.RecordBatch) -> Array:
+    """[N] a number that rises with the time, and within a cycle with what happens first."""
+    place = times_of(keys.column("at"))
+    if "change" not in keys.schema.names:
+        return place
+    change = keys.column("change")
+    if not pa.types.is_dictionary(change.type):
+        change = change.dictionary_encode()
+    order = [_IN_A_CYCLE.index(text) for text in change.dictionary.to_pylist()]
+    return place * len(_IN_A_CYCLE) + np.array(order, np.int64)[change.indices.to_numpy()]
+
+
+def _joined(pieces: list[_Piece]) -> SparseRows:
+    """The rows of all pieces of a shard, in order."""
+    pieces.sort(key=lambda piece: int(piece.place[0]))
+    place = np.concatenate([piece.place for piece in pieces])
+    keys = _with_plain_codes(pa.Table.from_batches([piece.keys for piece in pieces]))
+    begins = np.cumsum([0, *(len(piece.place) for piece in pieces)])
+    parts: dict[str, list[Values]] = defaultdict(list)
+    for piece, begin in zip(pieces, begins.tolist(), strict=False):
+        for name, (row, value) in piece.values.items():
+            parts[name].append((row + np.int32(begin), value))
+    values = {
+        name: (np.concatenate([row for row, _ in of]), np.concatenate([value for _, value in of]))
+        for name, of in parts.items()
     }
+    if (place[1:] < place[:-1]).any():
+        order = np.argsort(place, kind="stable")
+        keys = keys.take(pa.array(order))
+        moved_to = np.empty(len(order), np.int32)
+        moved_to[order] = np.arange(len(order), dtype=np.int32)
+        values = {name: _moved(each, moved_to) for name, each in values.items()}
+    return SparseRows(times_of(keys.column("at")), keys, values)
 
 
 def _present(batch: pa.RecordBatch, name: str) -> Values | None:
@@ -98,38 +142,21 @@ def _present(batch: pa.RecordBatch, name: str) -> Values | None:
     column = batch.column(name)
     if column.null_count == len(column):
         return None
+    if not column.null_count:
+        return np.arange(len(column), dtype=np.int32), to_numpy(column)
     row = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
     return row.astype(np.int32), to_numpy(column.drop_null())
 
 
-def _moved(parts: list[Values], place: Array) -> Values:
-    """The values of a column in the order of their rows."""
-    row = place[np.concatenate([row for row, _ in parts])]
-    value = np.concatenate([value for _, value in parts])
-    if (row[1:] < row[:-1]).any():
-        order = np.argsort(row, kind="stable")
-        row, value = row[order], value[order]
-    return row, value
-
-
-def _order(keys: pa.Table) -> tuple[Array, Array]:
-    """[N] the rows by shard and time, and where each shard begins."""
-    shard, place = keys.column("shard").to_numpy(), times_of(keys.column("at"))
-    if "change" in keys.column_names:
-        change = pc.index_in(keys.column("change"), pa.array(_IN_A_CYCLE)).to_numpy()
-        place = place * len(_IN_A_CYCLE) + change
-    order = np.argsort(shard, kind="stable")
-    begins = np.unique(shard[order], return_index=True)[1]
-    for begin, end in zip(begins, np.append(begins[1:], len(order)), strict=True):
-        mine = order[begin:end]
-        here = place[mine]
-        if (here[1:] < here[:-1]).any():
-            order[begin:end] = mine[np.argsort(here, kind="stable")]
-    return order, begins
+def _moved(values: Values, moved_to: Array) -> Values:
+    """The values of a column where their rows moved to."""
+    row, value = moved_to[values[0]], values[1]
+    order = np.argsort(row, kind="stable")
+    return row[order], value[order]
 
 
 def _with_plain_codes(keys: pa.Table) -> pa.Table:
-    """The same rows in one piece. Arrow does not combine the dictionaries of several files."""
+    """The same rows in one piece. Arrow does not combine dictionaries of several files."""
     for i, name in enumerate(keys.column_names):
         column = keys.column(name)
         if pa.types.is_dictionary(column.type):
