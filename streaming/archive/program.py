@@ -47,6 +47,11 @@ def run(config: Config) -> None:
     """
     if not config.archive.path:
         raise ArchiveError("archive.path: is not set: name a folder, or a URL such as s3://...")
+    if "://" in config.archive.path and not config.archive.checkpoint:
+        raise ArchiveError(
+            "archive.checkpoint: must be set where archive.path is a URL, since Spark does not "
+            "know all of them: name a folder that stays, or a URL that Spark can write"
+        )
     catalog_of(config)
     stop, at = threading.Event(), config.metrics
     metrics = ProgramMetrics(config.cluster.name, OWN)
