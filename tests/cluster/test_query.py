@@ -22,7 +22,7 @@ from tests.spark_platform.observed import Following, replayed
 from tests.spark_platform.story import Story
 from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
 
 REPLICAS: Final = 12_000
 SHARDS: Final = 4
