@@ -29,7 +29,7 @@ from tests.soak import controller_log
 from tests.soak.faults import SEVERAL_AWAY, deck
 from tests.soak.judge import NoteResult, Span, compare_all, judge_note, own_record
 from tests.soak.memory import MemorySampler
-from tests.soak.past import PastResult, judge_past
+from tests.soak.past import judge_past, save_past
 from tests.soak.record import Prediction, Recorder, observed_ms
 from tests.soak.report import Report
 from tests.soak.setup import Soak, soaking
@@ -50,7 +50,6 @@ class Recorded:
     counted: int
     cold_elections: int
     observed_ms: dict[int, list[int]]  # by shard
-    past: PastResult
 
 
 def main() -> int:
@@ -92,13 +91,16 @@ def soak(home: Path, seed: int, minutes: float, brokers: int, stop: threading.Ev
     shutil.rmtree(home / "archive", ignore_errors=True)
     say = _Progress()
     say(f"seed {seed}")
+    capsule = home / "soak.capsule"
     with soaking(home, seed, minutes, brokers, say, stop) as running:
         running.await_rest()
         say("all replicas are in sync; the faults begin")
         with MemorySampler(running.pids) as memory:
-            recorded = _recorded(running, minutes, home / "soak.capsule")
+            recorded = _recorded(running, minutes, capsule)
         restarts = sum(program.restarts for program in running.programs)
         say("stopping")
+    say("comparing random moments of the archive with a replay")
+    past = judge_past(running.config, capsule, running.rng)
     log = controller_log.read(running.cluster.layout)
     keys = log.first_leader.keys()
     shards = running.config.bus.shards
@@ -120,7 +122,7 @@ def soak(home: Path, seed: int, minutes: float, brokers: int, stop: threading.Ev
         memory.samples,
         restarts,
         running.misses,
-        recorded.past,
+        past,
     )
 
 
@@ -136,17 +138,17 @@ def _recorded(running: Soak, minutes: float, capsule: Path) -> Recorded:
     to_ms = time.time_ns() // 1_000_000
     recorder.read()
     span = Span(from_ms, to_ms)
+    newly_counted = recorder.counted() - counted
+    newly_cold = recorder.cold_elections() - cold
     running.await_archived(to_ms)
-    running.stage.say("asking the archive about random moments")
-    past = judge_past(running.config, span, running.rng, capsule)
+    save_past(running.config, span, capsule)
     return Recorded(
         span,
         faults,
         [p for p in recorder.predictions() if span.from_ms < p.at_ms <= span.to_ms],
-        recorder.counted() - counted,
-        recorder.cold_elections() - cold,
+        newly_counted,
+        newly_cold,
         observed_ms(running.config),
-        past,
     )
 
 
