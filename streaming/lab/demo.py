@@ -29,7 +29,7 @@ from streaming.lab.cluster_config import ClusterLayout
 from streaming.lab.consumers import Consumers
 from streaming.lab.screen import draw
 from streaming.lab.scripts.by_name import SCRIPTS
-from streaming.lab.scripts.report import report_since
+from streaming.lab.scripts.report import as_text, report_since
 from streaming.lab.scripts.scenarios import LAG_MS, ScriptFailed, Stage
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
 from streaming.runtime import class_archive, jars
@@ -178,7 +178,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
             urls = cluster.layout.metrics_urls
             began_ms = time.time_ns() // 1_000_000
             _play(scripts, Stage(cluster, url, alerts, say, stop, config, urls))
-            _report(began_ms, config, home / "scripts.capsule", say)
+            _report(began_ms, config, home, say)
         else:
             end = None if seconds is None else Deadline(began + seconds)
             _show(url, alerts, home, cluster, stop, end)
@@ -222,14 +222,20 @@ def _play(scripts: Sequence[str], stage: Stage) -> None:
         raise DemoFailed(str(error)) from None
 
 
-def _report(since_ms: int, config: Path, capsule: Path, say: Callable[[str], None]) -> None:
+def _report(since_ms: int, config: Path, home: Path, say: Callable[[str], None]) -> None:
     """Print what happened while the scripts were played, as ``kafka-twin report`` tells it."""
-    say("what happened, as kafka-twin report tells it:\n")
+    capsule, file = home / "scripts.capsule", home / "scripts.md"
     try:
-        print(report_since(since_ms, config, capsule))
+        report = report_since(since_ms, config, capsule)
+        file.write_text(report)
     except (UserError, KafkaError) as error:
         raise DemoFailed(f"report: {error}") from None
-    say(f"each moment of it: kafka-twin capsule open {os.path.relpath(capsule)}")
+    say("what happened, as kafka-twin report tells it:\n")
+    print(as_text(report))
+    say(
+        f"with links: {os.path.relpath(file)}, and kafka-twin capsule open "
+        f"{os.path.relpath(capsule)} shows each moment of it"
+    )
 
 
 class _Progress:

@@ -98,7 +98,8 @@ def test_it_ends_with_the_report_of_what_was_played(demo: Played):
     timeline = "\n".join(report)
     assert re.search(rf"broker {broker}\b", timeline), timeline
     assert "no event of the span was recorded" not in timeline
-    assert "kafka-twin capsule open" in report[-3], "what leads to each moment"
+    assert "kafka-twin capsule open" in timeline, "what leads to each moment"
+    assert "\\_" not in timeline
 
 
 def test_nothing_is_left(demo: Played):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import closing
 from pathlib import Path
@@ -38,3 +39,10 @@ def report_since(from_ms: int, config_file: Path, capsule: Path) -> str:
         span = past.span
         made = report_of(past, catalog, config.cluster.name, span.begin_ms, span.end_ms)
     return rendered(made, "md", f"http://127.0.0.1:{config.exporter.port}/")
+
+
+def as_text(markdown: str) -> str:
+    """A report for a terminal: without links, escapes and the marks of bold text."""
+    text = re.sub(r"\[([^\]]+)\]\(<[^>]*>\)", r"\1", markdown).replace("&#8203;", "")
+    text = re.sub(r"(?<!\\)\*\*|(?<!\\)\*(?=\()|(?<=\))\*", "", text)
+    return re.sub(r"\\([^A-Za-z0-9\s])", r"\1", text)
