@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from streaming.bus import shard_of
 from streaming.history.archive.delta import ArchiveTables
 from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, REPLICAS, TABLES
 from streaming.history.archive.past import ArchivePast
@@ -140,6 +141,16 @@ def test_a_shard_that_is_missing_is_unknown_and_the_view_is_incomplete(tmp_path:
     assert not found.complete
     assert [state.shard for state in found.view.states] == [0]
     assert found.view.shards_expected == SHARDS
+    for shard in range(SHARDS):
+        topic = next(each for each in map(str, range(99)) if shard_of(each, SHARDS) == shard)
+        before = program.past().view(bus.at_ms(5), topic)
+        assert [state.shard for state in before.view.states] == [shard]
+        assert (before.at_ms, before.complete) == (bus.at_ms(5), True)
+        expected = columns(bus.states[5][shard], measurements=False)
+        assert columns(before.view.states[0], measurements=False) == expected
+        later = program.past().view(bus.at_ms(14), topic)
+        assert [state.shard for state in later.view.states] == ([0] if shard == 0 else [])
+        assert (later.at_ms, later.complete) == (found.at_ms, False)
 
 
 def test_what_is_written_for_a_cycle_without_changes_is_little(tmp_path: Path):

@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import structlog
@@ -61,8 +61,14 @@ class AskedGate:
                     log.warning("a verdict of the gate is not recorded", why=said)
 
     def end(self) -> None:
-        """Let ``send`` return after what waits."""
-        self._waiting.put(None)
+        """Let ``send`` return after what waits; what has no place any more is dropped."""
+        while True:
+            try:
+                self._waiting.put_nowait(None)
+                return
+            except queue.Full:
+                with suppress(queue.Empty):
+                    self._waiting.get_nowait()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyarrow.compute import Expression
 
 from streaming.bus.bus_topics import shard_of
-from streaming.bus.view import view_of
+from streaming.bus.view import ClusterView, view_of
 from streaming.history.archive import layout
 from streaming.history.archive.delta import ArchiveTables
 from streaming.history.archive.layout import (
@@ -171,7 +171,8 @@ class ArchivePast:
                 known = {n: each for n, each in known.items() if n in (its_shard, CLUSTER)}
                 key = complete, times, its_shard
             if key not in self._views:
-                self._views[key] = self._view(known, shards, complete)
+                view = self._view(known, shards)
+                self._views[key] = PastView(view, max(times), self._interval_ms, complete)
             self._views.move_to_end(key)
             if len(self._views) > KEPT_VIEWS:
                 self._views.popitem(last=False)
@@ -237,18 +238,18 @@ class ArchivePast:
             return _Found(cycle, False, shards, int(times["at"][after]))
         return _Found(cycle, not late or int(number[after]) == cycle.number + 1, shards, UNKNOWN)
 
-    def _view(self, known: Mapping[int, _Found], shards: int, complete: bool) -> PastView:
+    def _view(self, known: Mapping[int, _Found], shards: int) -> ClusterView:
         states = dict(self._states(known))
         own = states.pop(CLUSTER, None)
         if own is None:
             own = empty_cluster(self._catalog, self._cluster, shards)
-        newest_ms = max(each.cycle.at_ms for each in known.values())
-        view = view_of(
+        return view_of(
             self._catalog, [states[n] for n in sorted(states)], own, shards, self._interval_ms
         )
-        return PastView(view, newest_ms, self._interval_ms, complete)
 
     def _states(self, known: Mapping[int, _Found]) -> Iterator[tuple[int, ShardState]]:
+        if not known:
+            return
         until_ms = max(each.cycle.at_ms for each in known.values())
         hours = sorted({hour_of(each.cycle.at_ms) for each in known.values()})
         others = self._rows(layout.TABLES, hours, wanted_rows(None, until_ms, known))
@@ -278,9 +279,8 @@ class ArchivePast:
     def _rows(self, name: str, hours: Sequence[str], wanted: Expression) -> dict[int, SparseRows]:
         """The wanted rows of each shard."""
         names = [each for each in layout.schemas(self._catalog)[name].names if each != HOUR]
-        coded = (
-            () if name == layout.TABLES else ("topic", "change")
-        )  # some rows of tables lack them
+        # In tables, rows of a whole state have no topic.
+        coded = () if name == layout.TABLES else ("topic", "change")
         sparse = sparse_columns(self._catalog, name)
         batches = self._tables.batches(name, hours, names, sparse, wanted, coded)
         return by_shard(batches, sparse)
