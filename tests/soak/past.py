@@ -62,9 +62,9 @@ def judge_past(config: Config, capsule: Path, rng: random.Random) -> PastResult:
 
     Every decision has to equal that of a replay of the observations up to the moment, and each log
     end offset has to be one that the replay had since the measurements before. Remote segments
-    become known between two cycles; of those that the query takes together with the next cycle, the
-    archive has them a cycle later than the replay. A moment is unknown exactly where a shard's
-    cycle was not archived.
+    become known between two cycles, and the query may take them with either: the archive may have
+    them a cycle sooner or later than the replay. A moment is unknown exactly where a shard's cycle
+    was not archived.
     """
     catalog, wrong = catalog_of(config), list[str]()
     tables = ArchiveTables(config.archive.path)
@@ -97,8 +97,8 @@ def judge_past(config: Config, capsule: Path, rng: random.Random) -> PastResult:
                 continue
             if not is_archived:
                 wrong.append(f"{time_text(at_ms)} is known, and its cycle was not archived")
-            before = replay.view(times[until - 2])
-            differs = _different(true.view.states, before.view.states, found.view.states)
+            beside = [replay.view(each).view.states for each in times[until - 2 : until + 1 : 2]]
+            differs = _different(true.view.states, beside, found.view.states)
             if differs:
                 wrong.append(f"{time_text(at_ms)}: {', '.join(differs)}")
                 continue
@@ -127,22 +127,24 @@ def _archived(tables: ArchiveTables) -> set[tuple[int, int]]:
 
 
 def _different(
-    true: list[ShardState], before: list[ShardState], found: list[ShardState]
+    true: list[ShardState], beside: list[list[ShardState]], found: list[ShardState]
 ) -> list[str]:
     """Names of the columns of decisions that differ from those of the replay.
 
-    What becomes known between two cycles is taken message by message: the archive may have a part
-    of what came between the cycle before and the replay's.
+    Args:
+        true: the shards by the replay.
+        beside: the same in the cycles before and after; what becomes known between two cycles is
+            taken message by message, and may be as in either, or in part.
+        found: the shards by the archive.
     """
     different = []
-    for here, earlier, there in zip(true, before, found, strict=True):
+    for number, (here, there) in enumerate(zip(true, found, strict=True)):
         expected, said = columns(here, measurements=False), columns(there, measurements=False)
         names = [name for name in expected if said[name] != expected[name]]
         if names and all(name.startswith(_BETWEEN_CYCLES) for name in names):
-            segments = [
-                _segments(each) for each in (columns(earlier, measurements=False), expected)
-            ]
-            if segments[0] & segments[1] <= _segments(said) <= segments[0] | segments[1]:
+            near = [columns(each[number], measurements=False) for each in beside]
+            segments = [_segments(each) for each in (expected, *near)]
+            if set.intersection(*segments) <= _segments(said) <= set.union(*segments):
                 names = []
         different += [f"shard {here.shard}, {name}" for name in names]
     return different
