@@ -120,7 +120,7 @@ def _seconds(value_s: float) -> str:
 
 
 @question(
-    "if a broker comes back after some time: what it copies, and when it is in sync",
+    "what a broker copies when it comes back after some time, and when it is in sync",
     text=_text,
     refusals={404: "there is no such broker"},
 )

@@ -1,4 +1,4 @@
-"""Keeps what programs asked the gate: an event on the bus for each verdict that is new."""
+"""Records verdicts of the gate that programs asked for, each as an event on the bus."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def _help(question: Question) -> str:
 
 
 CONSOLE_HEADER: Final = "x-kafka-twin-console"
-"""The console asks the gate whenever somebody looks at a broker: that is no question of theirs."""
+"""A header of the console's requests. It asks the gate whenever somebody opens the panel of a
+broker, so its verdicts are not recorded."""
 
 
 def _restart(source: ViewSource) -> Endpoint:

@@ -82,6 +82,6 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
 
 
 def _sentences(data: Any) -> list[str]:
-    """What an agent reads."""
+    """The report as lines of Markdown, for an agent."""
     made = msgspec.convert(data, Report)
     return markdown(document(made), "").splitlines()

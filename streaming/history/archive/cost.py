@@ -1,4 +1,4 @@
-"""What an archive will take, by what ``make bench ARGS=history`` measured."""
+"""The size of an archive after a day, estimated from figures of ``make bench ARGS=history``."""
 
 from __future__ import annotations
 

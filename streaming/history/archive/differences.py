@@ -1,4 +1,4 @@
-"""What the archive writes of one shard: rows for what changed since what it wrote before.
+"""The rows that the archive writes of one shard: what has changed since the rows before.
 
 Decisions are compared in each cycle, measurements once in a while. A whole state begins each hour,
 and is written in full: as rows, and as the messages of the bus. So a past moment needs the rows of

@@ -6,7 +6,7 @@ What would change in each cycle although nothing happened is written so that it 
   is, so nearly all differences stay.
 * A time that is the time of the cycle is ``OF_CYCLE``: a replica that answers each time, or a
   partition that is written all the time.
-* A number that is no whole number is rounded to half a percent of it.
+* Fractional numbers are rounded; the error is less than half a percent.
 """
 
 from __future__ import annotations

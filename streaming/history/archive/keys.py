@@ -51,19 +51,20 @@ class PartitionRows:
 
 def partition_rows(base: ShardState, rows: pa.Table) -> PartitionRows:
     """The partitions after the rows of ``partitions`` that follow a whole state."""
-    told = rows.filter(pc.not_equal(rows.column("change"), CHANGED))
-    if not told.num_rows:
+    # Rows of partitions that were written whole, or removed: the others change no key.
+    resets = rows.filter(pc.not_equal(rows.column("change"), CHANGED))
+    if not resets.num_rows:
         unknown = np.full(base.partitions + 1, UNKNOWN, np.int64)
         every = np.arange(base.partitions)
         return PartitionRows(base[Topics], base[PartitionIndex], every, unknown, unknown)
     ids = dict(zip(base[Topics].topic, base[Topics].topic_id, strict=True))
-    ids |= _ids(told)
+    ids |= _ids(resets)
     names = sorted(ids)
     place = {topic: i for i, topic in enumerate(names)}
     old = np.array([place[topic] for topic in base[Topics].topic] + [0])
     had = keys.pack(old[base[PartitionIndex].topic_index], base[PartitionIndex].partition)
-    changed, at = _keys(told, place), times_of(told.column("at"))
-    gone = pc.equal(told.column("change"), REMOVED).to_numpy()
+    changed, at = _keys(resets, place), times_of(resets.column("at"))
+    gone = pc.equal(resets.column("change"), REMOVED).to_numpy()
     every = np.unique(np.concatenate([had, changed]))
     row = keys.find_sorted(every, changed)
     reset, removed = (_newest(len(every), row[mask], at[mask]) for mask in (~gone, gone))
