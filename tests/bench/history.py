@@ -49,6 +49,9 @@ MISHAP_MINUTES: Final = 6
 CYCLES_A_MINUTE: Final = 12
 INTERVAL_MS: Final = 5_000
 START_MS: Final = 1_800_000_000_000 - 1_800_000_000_000 % 3_600_000
+LARGE: Final = 300_000
+"""Replicas of the cluster of which a month is said."""
+MINUTES_A_MONTH: Final = 30 * 24 * 60
 SEGMENT_RECORDS: Final = 100_000
 COPIES: Final = (2, 8, 25)
 """Shards of clusters of 80 040, 320 160 and a million replicas, for the reads."""
@@ -113,6 +116,8 @@ def _figures(calm: bool, tables: ArchiveTables) -> None:
     figure("archive_whole_bytes_per_replica", whole / REPLICAS, "B, once an hour", **about)
     figure("archive_minute_bytes_per_replica", minute / REPLICAS, "B", **about)
     figure("archive_bytes_per_replica_and_minute", (minute + whole / 60) / REPLICAS, "B", **about)
+    month = (minute + whole / 60) / REPLICAS * LARGE * MINUTES_A_MONTH
+    figure("archive_month_gigabytes", month / 1e9, "GB", **{**about, "replicas": LARGE})
     figure("archive_cpu_share", share, "of twin.step with its updates", **about)
 
 

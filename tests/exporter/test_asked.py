@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from streaming.bus import BusError
 from streaming.exporter.api import application
@@ -79,7 +80,10 @@ def test_verdicts_that_cannot_be_sent_are_said_and_those_after_them_are_sent(
 
     monkeypatch.setattr(asking, "send_judged", refuse)
     gate = AskedGate(CONFIG)
-    with sending(gate):
+    with capture_logs() as logged:
         gate(verdict(1, "safe"))
         gate(verdict(2, "safe"))
+        with sending(gate):
+            pass  # what waits is sent before the end
     assert len(tried) == 2
+    assert [each["why"] for each in logged] == ["no right"]  # the same reason once

@@ -51,7 +51,7 @@ def batches(
     """The wanted rows of a dataset, some at a time.
 
     Args:
-        found: of files that list their columns.
+        found: Parquet files, each with the columns of a table of the archive.
         names: the columns to read, as far as the dataset has them.
         sparse: of them, those that are left out of batches in which no row has a value of them.
         wanted: the rows.
