@@ -61,13 +61,15 @@ def judged(cluster: str, verdict: RestartVerdict, at_ms: int) -> tuple[bytes, by
     names = " and ".join(map(str, brokers))
     which = f"broker {names}" if len(brokers) == 1 else f"brokers {names} together"
     reasons = ", ".join(f"{each['reason']} ({each['count']})" for each in verdict["reasons"])
+    allowed = ", ".join(each["reason"] for each in verdict["allowed"])
     value = {
         "id": f"gate/{','.join(map(str, brokers))}/{at_ms}",
         "kind": "restart_judged",
         "cluster": cluster,
         "at_ms": at_ms,
         "text": f"somebody asked whether {which} may be restarted: {verdict['verdict']}"
-        + (f": {verdict['stale'] or reasons}" if verdict["stale"] or reasons else ""),
+        + (f": {verdict['stale'] or reasons}" if verdict["stale"] or reasons else "")
+        + (f"; allowed by whoever asked: {allowed}" if allowed else ""),
         "broker": brokers[0],
         "brokers": brokers,
         "detail": verdict["verdict"],
