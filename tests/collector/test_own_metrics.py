@@ -132,10 +132,9 @@ def test_it_serves_what_is_declared_and_cycles_are_counted(running: Running) -> 
 def test_a_bus_that_takes_nothing_is_said_beside_the_bus(running: Running) -> None:
     until(lambda: running.health() == (200, "ok\n"))
     running.bus.is_full = True
-    _, why = until(lambda: (it := running.health())[0] == 503 and it)
-    assert re.fullmatch(
-        r"the bus has taken no observation since \S+ \S+ UTC: bus topic x: it is full\n", why
-    )
+    full = r"the bus has taken no observation since \S+ \S+ UTC: bus topic x: it is full\n"
+    # On a busy machine a cycle may be so late that, for a moment, no broker has answered either.
+    until(lambda: (it := running.health())[0] == 503 and re.fullmatch(full, it[1]))
     assert running.value("last_answer_timestamp_seconds") > time.time() - 10
     running.bus.is_full = False
     until(lambda: running.health() == (200, "ok\n"))
