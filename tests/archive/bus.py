@@ -29,6 +29,7 @@ CLUSTER = "sim"
 class SimulatedBus:
     """Shards and the cluster's own, each with its chain. ``states`` are those after each cycle."""
 
+    start_ms: int = START_MS
     shape: Shape = field(default_factory=lambda: Shape(topics=2, partitions=3, brokers=4))
     records: list[Record] = field(default_factory=list)
     events: list[Record] = field(default_factory=list)
@@ -41,7 +42,7 @@ class SimulatedBus:
         self._own = empty_cluster(CATALOG, CLUSTER, SHARDS)
 
     def at_ms(self, cycle: int) -> int:
-        return START_MS + cycle * INTERVAL_MS
+        return self.start_ms + cycle * INTERVAL_MS
 
     def cycle(self, of: Sequence[int] = range(SHARDS)) -> None:
         """A cycle of those shards and of the cluster's own."""

@@ -13,7 +13,7 @@ from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, REPLICA
 from streaming.history.archive.past import ArchivePast
 from streaming.history.moments import MomentError
 from tests.archive.bus import SHARDS, Program, SimulatedBus
-from tests.history.archive.archived import INTERVAL_MS
+from tests.history.archive.archived import BEFORE_A_QUARTER_MS, INTERVAL_MS, START_MS
 from tests.history.archive.test_differences import columns
 from twin.tables.state import Replicas
 
@@ -28,8 +28,8 @@ def assert_equal(past: ArchivePast, bus: SimulatedBus, cycle: int) -> None:
         assert columns(state, measurements=False) == expected
 
 
-def a_bus(cycles: int) -> SimulatedBus:
-    bus = SimulatedBus()
+def a_bus(cycles: int, start_ms: int = START_MS) -> SimulatedBus:
+    bus = SimulatedBus(start_ms)
     for _ in range(cycles):
         bus.cycle()
     return bus
@@ -59,11 +59,12 @@ def test_every_cycle_but_the_newest_is_archived_and_answers(tmp_path: Path):
         past.view(bus.at_ms(15))
 
 
+@pytest.mark.parametrize("start_ms", [START_MS, BEFORE_A_QUARTER_MS])
 @pytest.mark.parametrize("committed", range(4))
 def test_a_kill_between_any_two_commits_leaves_nothing_twice_and_nothing_missing(
-    tmp_path: Path, committed: int
+    tmp_path: Path, committed: int, start_ms: int
 ):
-    bus = a_bus(9)
+    bus = a_bus(9, start_ms)
     program = Program(bus, tmp_path)
     program.run()
     for _ in range(5):

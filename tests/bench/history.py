@@ -131,6 +131,7 @@ def _archived(tables: ArchiveTables, calm: bool) -> tuple[float, float, float]:
     sent: tuple[Version, DecodedState] | None = None
     records, sizes, stepping, archiving = [], [], 0.0, 0.0
     minutes = CALM_MINUTES if calm else MISHAP_MINUTES
+    shard.traffic(HOUR_MS)  # partitions differ, as they do on a cluster that has run for a while
     cycles = shard.run(minutes * CYCLES_A_MINUTE + 1, START_MS)
     for number, frames in enumerate(cycles):
         at_ms, began = frames[0].header.observed_at_ms, time.process_time()

@@ -2,16 +2,18 @@
 
 Decisions are compared in each cycle, measurements once in a while. A whole state begins each hour,
 and is written in full: as rows, and as the messages of the bus. So a past moment needs the rows of
-its hour alone.
+its hour alone, and those of its quarter if an update of the whole state begins that (``begins``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from streaming.history.archive.begins import UPDATE_EVERY_MS, update_of
 from streaming.history.archive.forms import Columns, Forms
 from streaming.history.archive.layout import (
     Field,
@@ -34,6 +36,7 @@ class ShardArchive:
 
     measurements_ms: int
     before: ShardState | None = None  # the cycle that was written last
+    _whole: list[bytes] = field(default_factory=list)  # messages of the newest whole state
     _partition: Columns = field(default_factory=dict)  # [P] in the form of the archive
     _replica: Columns = field(default_factory=dict)  # [P, R]
     _other: dict[type[Table], Any] = field(default_factory=dict)  # as written
@@ -53,20 +56,23 @@ class ShardArchive:
             is_sampled = True
             self._begin(state, writer)
         else:
+            if self._is_due(state, lambda at_ms: at_ms // UPDATE_EVERY_MS):
+                is_sampled = True
+                self._update(state, writer)
             reset = self._align(self.before, state, writer)
             self._compare(state, reset, is_sampled, writer)
         writer.cycle(is_sampled, missing_since_ms)
         self.before = state
         return writer.rows
 
-    def _is_due(self, state: ShardState, stretch: Any) -> bool:
+    def _is_due(self, state: ShardState, stretch: Callable[[int], object]) -> bool:
         """Whether the cycle is in another stretch of time than the one before it."""
         at_ms = state.observed_at_ms
         return self.before is None or stretch(self.before.observed_at_ms) != stretch(at_ms)
 
     def _begin(self, state: ShardState, writer: Writer) -> None:
         """Write everything."""
-        writer.state()
+        self._whole = writer.state()
         forms, catalog = Forms(state), state.catalog
         self._partition = forms.of(partition_fields(catalog))
         self._replica = forms.of(replica_fields(catalog))
@@ -78,6 +84,13 @@ class ShardArchive:
             if len(rows.values()[0]):
                 writer.other(rows, None)
         self._compared = {table: (state[table], True) for table in catalog.stored}
+
+    def _update(self, state: ShardState, writer: Writer) -> None:
+        update = update_of(self._whole, state)
+        if update is None:
+            self._whole = writer.state()
+        else:
+            writer.update(update)
 
     def _compare(self, state: ShardState, reset: Bool, sampled: bool, writer: Writer) -> None:
         due = {table for table in state.catalog.stored if self._is_new(state, table, sampled)}

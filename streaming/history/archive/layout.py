@@ -5,7 +5,7 @@
                 leader's replica measures
     replicas    what changed of a replica: columns of tables with a row a replica; what it measures
                 is written as the difference to its leader
-    tables      rows of all other tables as JSON, and whole states as on the bus
+    tables      rows of all other tables as JSON, and whole states and updates as on the bus
     events      the events
 
 A column is a *measurement* or a *decision* by its declaration (``Column.is_measurement``).
@@ -48,6 +48,9 @@ UNKNOWN_DIFFERENCE: Final = np.iinfo(np.int64).min
 
 _MANTISSA_BITS: Final = 7
 """Of measured numbers that are no whole numbers: their error is less than half a percent."""
+
+STATE, UPDATE = "state", "update"
+"""In ``tables``, what rows with messages say in place of a table: a whole state, or an update."""
 
 WHOLE, CHANGED, REMOVED = "whole", "changed", "removed"
 

@@ -23,6 +23,7 @@ from pyarrow.compute import Expression
 from streaming.bus.bus_topics import shard_of
 from streaming.bus.view import ClusterView, view_of
 from streaming.history.archive import layout
+from streaming.history.archive.begins import COLUMNS, Begin, begin_of, is_begin
 from streaming.history.archive.delta import ArchiveTables
 from streaming.history.archive.layout import (
     HOUR,
@@ -252,29 +253,39 @@ class ArchivePast:
             return
         until_ms = max(each.cycle.at_ms for each in known.values())
         hours = sorted({hour_of(each.cycle.at_ms) for each in known.values()})
-        others = self._rows(layout.TABLES, hours, wanted_rows(None, until_ms, known))
-        whole = {
-            shard: found
-            for shard, each in known.items()
-            if shard in others and (found := _whole(each.cycle, others[shard])) is not None
-        }
-        if not whole:
+        begins = self._begins(known, hours, until_ms)
+        if not begins:
             return
-        later = wanted_rows(min(each.at_ms for each in whole.values()), until_ms, whole)
-        read = {
-            name: self._rows(name, hours, later) for name in (layout.PARTITIONS, layout.REPLICAS)
-        }
-        for shard, begin in whole.items():
+        first_ms = min(each.at_ms for each in begins.values())
+        wanted = wanted_rows(first_ms, until_ms, begins)
+        names = (layout.TABLES, layout.PARTITIONS, layout.REPLICAS)
+        read = {name: self._rows(name, hours, wanted) for name in names}
+        for shard, begin in begins.items():
             catalog, cycle = self._catalog, known[shard].cycle
             if shard == CLUSTER:
                 catalog = catalog.cluster
             rows = {
                 name: found.get(shard) or SparseRows.empty(layout.schemas(catalog)[name])
-                for name, found in {**read, layout.TABLES: others}.items()
+                for name, found in read.items()
             }
             between = {n: of.between(begin.at_ms, cycle.at_ms) for n, of in rows.items()}
             with suppress(InvalidFrame):
-                yield shard, rebuilt(catalog, begin.messages, cycle, between)
+                yield shard, rebuilt(catalog, begin, cycle, between)
+
+    def _begins(
+        self, known: Mapping[int, _Found], hours: Sequence[str], until_ms: int
+    ) -> dict[int, Begin]:
+        """The newest state of each shard that has one."""
+        wanted = wanted_rows(None, until_ms, known) & is_begin()
+        batches = self._tables.batches(layout.TABLES, hours, COLUMNS, (), wanted, ())
+        schema = pa.schema([layout.schemas(self._catalog)[layout.TABLES].field(n) for n in COLUMNS])
+        rows = pa.Table.from_batches(batches, schema)
+        found = {}
+        for shard, each in known.items():
+            mine = rows.filter(pc.equal(rows.column("shard"), shard))
+            if (begin := begin_of(mine, each.cycle.at_ms)) is not None:
+                found[shard] = begin
+        return found
 
     def _rows(self, name: str, hours: Sequence[str], wanted: Expression) -> dict[int, SparseRows]:
         """The wanted rows of each shard."""
@@ -284,27 +295,6 @@ class ArchivePast:
         sparse = sparse_columns(self._catalog, name)
         batches = self._tables.batches(name, hours, names, sparse, wanted, coded)
         return by_shard(batches, sparse)
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """A whole state: its cycle, and its messages back to back."""
-
-    at_ms: int
-    messages: bytes
-
-
-def _whole(cycle: ArchivedCycle, rows: SparseRows) -> _Whole | None:
-    """The newest whole state of the hour up to that cycle; None if it is missing."""
-    hour_ms = cycle.at_ms - cycle.at_ms % HOUR_MS
-    at, states = rows.at, rows.keys.column("state")
-    is_whole = states.is_valid().to_numpy()
-    is_whole &= (at <= cycle.at_ms) & (at >= hour_ms)
-    if not is_whole.any():
-        return None
-    begin_ms = int(at[is_whole].max())
-    messages = states.filter(pa.array(is_whole & (at == begin_ms)))
-    return _Whole(begin_ms, b"".join(messages.to_pylist()))
 
 
 def _gap(at_ms: int, found: Mapping[int, _Found]) -> str:

@@ -1,7 +1,7 @@
 """The state of a shard after a cycle, out of rows of the archive: the inverse of ``differences``.
 
-It begins with the whole state before the cycle. Rows after that replace values: the last one of
-each column counts.
+It begins with the newest state before the cycle (``begins``). Rows after that replace values: the
+last one of each column counts.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.history.archive import layout
+from streaming.history.archive.begins import Begin
 from streaming.history.archive.forms import Columns, Forms, read, restored
 from streaming.history.archive.keys import partition_rows
 from streaming.history.archive.layout import Field, other_tables, partition_fields, replica_fields
@@ -49,22 +50,22 @@ class ArchivedCycle:
 
 
 def rebuilt(
-    catalog: Catalog, whole: bytes, cycle: ArchivedCycle, rows: Mapping[str, SparseRows]
+    catalog: Catalog, begin: Begin, cycle: ArchivedCycle, rows: Mapping[str, SparseRows]
 ) -> ShardState:
     """The state after the cycle.
 
     Args:
         catalog: of the shard, or of the cluster's own.
-        whole: the newest whole state at or before the cycle: all messages of it.
+        begin: the newest state in the archive at or before the cycle.
         cycle: the cycle.
-        rows: of that shard, by table of the archive: what was written after the whole state, up
-            to the cycle, in order of time.
+        rows: of that shard, by table of the archive: what was written after ``begin``, up to the
+            cycle, in order of time.
 
     Raises:
-        InvalidFrame: the whole state cannot be read.
+        InvalidFrame: ``begin`` cannot be read.
     """
-    base = codec.decode(whole, catalog).state
-    if base.observed_at_ms == cycle.at_ms:
+    base = begin.state(catalog)
+    if begin.update is None and begin.at_ms == cycle.at_ms:
         return base
     return _Rebuilding(catalog, base, cycle, rows).state()
 

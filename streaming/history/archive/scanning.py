@@ -56,7 +56,7 @@ def batches(
         sparse: of them, those that are left out of batches in which no row has a value of them.
         wanted: the rows.
     """
-    fragments = [*found.get_fragments()]
+    fragments = [*found.get_fragments(wanted)]  # by what Delta's log says of times and shards
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         [*pool.map(lambda each: each.ensure_complete_metadata(), fragments)]
     for fragment in fragments:

@@ -19,7 +19,9 @@ from streaming.history.archive.layout import (
     PARTITIONS,
     REMOVED,
     REPLICAS,
+    STATE,
     TABLES,
+    UPDATE,
     WHOLE,
     Field,
     hour_of,
@@ -50,11 +52,15 @@ class Writer:
         self._state = state
         self._schemas = schemas(state.catalog)
 
-    def state(self) -> None:
-        """The whole state, as messages of the bus."""
+    def state(self) -> list[bytes]:
+        """The whole state; returned are its messages."""
         messages = codec.encode_parts(self._state)
-        self._add(TABLES, len(messages), table=texts(["state"] * len(messages)),
-                  state=pa.array(messages, pa.binary()))  # fmt: skip
+        self._messages(STATE, messages)
+        return messages
+
+    def update(self, update: bytes) -> None:
+        """An update of the newest whole state."""
+        self._messages(UPDATE, [update])
 
     def partitions(self, columns: Columns, changed: Changed, reset: Bool) -> None:
         """Rows of partitions.
@@ -167,6 +173,10 @@ class Writer:
             return pa.nulls(len(is_there), each.arrow)
         values = written(each, values[row], self._state.observed_at_ms)
         return pa.array(values, each.arrow, mask=~is_there)
+
+    def _messages(self, table: str, messages: list[bytes]) -> None:
+        self._add(TABLES, len(messages), table=texts([table] * len(messages)),
+                  state=pa.array(messages, pa.binary()))  # fmt: skip
 
     def _add(self, name: str, rows: int, **columns: pa.Array) -> None:
         at_ms, schema = self._state.observed_at_ms, self._schemas[name]

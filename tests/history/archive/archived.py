@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from streaming.history.archive import layout
+from streaming.history.archive.begins import COLUMNS, UPDATE_EVERY_MS, Begin, begin_of, is_begin
 from streaming.history.archive.differences import ShardArchive
 from streaming.history.archive.rebuilding import ArchivedCycle, rebuilt
 from streaming.history.archive.sparse_rows import SparseRows, by_shard
@@ -22,6 +22,9 @@ INTERVAL_MS = 5_000
 START_MS = 1_800_000_000_000 - 1_800_000_000_000 % 3_600_000 - 10 * INTERVAL_MS
 """Ten cycles before a new hour begins."""
 
+BEFORE_A_QUARTER_MS = START_MS + UPDATE_EVERY_MS
+"""Ten cycles before an update of a whole state."""
+
 MEASURED_MS = 30_000
 
 
@@ -30,6 +33,7 @@ class Archived:
     """A simulated shard and its archive. ``states`` are the truth after each cycle."""
 
     simulated: SimulatedShard
+    start_ms: int = START_MS
     shard: ShardArchive = field(default_factory=lambda: ShardArchive(MEASURED_MS))
     states: list[ShardState] = field(default_factory=list)
     segments: archive.Archive = field(default_factory=dict)
@@ -40,7 +44,7 @@ class Archived:
     def cycle(self) -> ShardState:
         """Observe the shard, step the twin, archive the state."""
         simulated = self.simulated
-        at_ms = START_MS + len(self.states) * INTERVAL_MS
+        at_ms = self.start_ms + len(self.states) * INTERVAL_MS
         empty = ShardState.empty(CATALOG, simulated.cluster, simulated.shard, simulated.shards)
         before = self.states[-1] if self.states else empty
         sent = simulated.observe(at_ms)
@@ -56,14 +60,18 @@ class Archived:
         """All rows of a table of the archive."""
         return pa.concat_tables([layout.schemas(CATALOG)[name].empty_table(), *self.rows[name]])
 
+    def begin(self, index: int) -> Begin:
+        """The state in the archive with which a reader of that cycle begins."""
+        rows = self.table(layout.TABLES).select(COLUMNS).filter(is_begin())
+        found = begin_of(rows, self.states[index].observed_at_ms)
+        assert found is not None
+        return found
+
     def rebuilt(self, index: int) -> ShardState:
         """The state after that cycle, out of the rows."""
         at_ms = self.states[index].observed_at_ms
         rows = {name: _between(self.table(name), UNKNOWN, at_ms) for name in self.rows}
-        whole = _rows(rows[layout.TABLES], lambda row: row["table"] == "state")
-        newest_ms = max(row["at"] for row in whole)
-        message = b"".join(row["state"] for row in whole if row["at"] == newest_ms)
-        newest_ms = int(newest_ms.timestamp() * 1_000)
+        begin = self.begin(index)
         cycles = rows[layout.CYCLES].to_pylist()
         measured = max(row["at"] for row in cycles if row["is_measured"])
         of = self.states[index]
@@ -71,15 +79,17 @@ class Archived:
             of.shard, at_ms, of.cycle, of.prev_observed_at_ms, of.listing.whole_at_ms,
             int(measured.timestamp() * 1_000),
         )  # fmt: skip
-        return rebuilt(
-            CATALOG, message, cycle,
-            {name: _sparse(table, name).between(newest_ms, at_ms) for name, table in rows.items()},
-        )  # fmt: skip
+        later = {
+            name: _sparse(table, name).between(begin.at_ms, at_ms) for name, table in rows.items()
+        }
+        return rebuilt(CATALOG, begin, cycle, later)
 
 
-def an_archived(seed: int = 0, cycles: int = 0, **shape: int | float | bool) -> Archived:
+def an_archived(
+    seed: int = 0, cycles: int = 0, start_ms: int = START_MS, **shape: int | float | bool
+) -> Archived:
     """A shard with traffic and mishaps for so many cycles."""
-    made = Archived(SimulatedShard(replace(Shape(), **shape), seed))
+    made = Archived(SimulatedShard(replace(Shape(), **shape), seed), start_ms)
     for _ in range(cycles):
         made.simulated.traffic(INTERVAL_MS)
         made.simulated._mishap()
@@ -95,7 +105,3 @@ def _between(table: pa.Table, after_ms: int, until_ms: int) -> pa.Table:
 def _sparse(table: pa.Table, name: str) -> SparseRows:
     found = by_shard(table.to_batches(), layout.sparse_columns(CATALOG, name))
     return next(iter(found.values()), SparseRows.empty(table.schema))
-
-
-def _rows(table: pa.Table, wanted: Callable[[dict[str, object]], bool]) -> list[dict[str, object]]:
-    return [row for row in table.to_pylist() if wanted(row)]

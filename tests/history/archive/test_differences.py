@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,9 +12,17 @@ from hypothesis import strategies as st
 from streaming.history.archive import layout
 from streaming.history.archive.layout import hour_of, rounded
 from tests.examples import examples
-from tests.history.archive.archived import INTERVAL_MS, MEASURED_MS, Archived, an_archived
+from tests.history.archive.archived import (
+    BEFORE_A_QUARTER_MS,
+    INTERVAL_MS,
+    MEASURED_MS,
+    START_MS,
+    Archived,
+    an_archived,
+)
 from twin.builtin import CATALOG
 from twin.engine import codec
+from twin.engine.frames import InvalidFrame
 from twin.engine.state import ShardState
 from twin.tables.state import Partitions, Replicas, Topics
 
@@ -37,8 +47,12 @@ def assert_decisions_equal(archived: Archived, index: int) -> None:
     assert columns(archived.rebuilt(index), measurements=False) == expected
 
 
-def test_decisions_are_those_of_each_cycle():
-    archived = an_archived(seed=1, cycles=24, fetches=True, tier=True, groups=3)
+STARTS = pytest.mark.parametrize("start_ms", [START_MS, BEFORE_A_QUARTER_MS])
+
+
+@STARTS
+def test_decisions_are_those_of_each_cycle(start_ms: int):
+    archived = an_archived(1, 24, start_ms, fetches=True, tier=True, groups=3)
     for index in range(24):
         assert_decisions_equal(archived, index)
 
@@ -52,8 +66,9 @@ def test_a_whole_state_is_that_of_the_snapshot_to_the_byte():
         assert codec.encode(archived.rebuilt(index)) == codec.encode(archived.states[index])
 
 
-def test_measurements_are_those_of_their_minute():
-    archived = an_archived(seed=3, cycles=20, groups=2)
+@STARTS
+def test_measurements_are_those_of_their_minute(start_ms: int):
+    archived = an_archived(3, 20, start_ms, groups=2)
     sampled = [i for i in range(1, 20) if (i - 10) % MEASURED_EVERY == 0 or i == 10]
     for index in sampled:
         assert columns(archived.rebuilt(index), measurements=True) == columns(
@@ -63,6 +78,32 @@ def test_measurements_are_those_of_their_minute():
     newest = archived.states[sampled[-1]]
     ends = [state[Replicas].log_end_offset.tolist() for state in (between, newest)]
     assert ends[0] == ends[1]
+
+
+def test_a_reader_begins_with_the_update_of_its_quarter_of_an_hour():
+    archived = an_archived(4, 24, BEFORE_A_QUARTER_MS, groups=2)
+    before, update, later = (archived.begin(index) for index in (9, 10, 23))
+    assert before.update is None
+    assert update.update is not None
+    assert update.at_ms == archived.states[10].observed_at_ms
+    assert later == update
+
+
+def test_an_update_of_another_whole_state_is_refused():
+    one, other = (an_archived(seed, 11, BEFORE_A_QUARTER_MS) for seed in (1, 2))
+    mixed = replace(one.begin(10), whole=other.begin(10).whole)
+    with pytest.raises(InvalidFrame, match="another whole state"):
+        mixed.state(CATALOG)
+
+
+def test_partitions_that_came_since_the_whole_state_begin_another_one():
+    archived = an_archived(5, 3, BEFORE_A_QUARTER_MS)
+    archived.simulated.create_topic("another")
+    for _ in range(8):
+        archived.cycle()
+    begin = archived.begin(10)
+    assert (begin.update, begin.at_ms) == (None, archived.states[10].observed_at_ms)
+    assert_decisions_equal(archived, 10)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -89,9 +130,12 @@ def test_partitions_that_come_and_go_come_and_go_in_the_archive(seed: int):
 @given(
     st.lists(st.sampled_from(["traffic", "mishap", "create", "delete", "replace"]), max_size=12),
     st.integers(0, 1_000),
+    st.sampled_from([START_MS, BEFORE_A_QUARTER_MS]),
 )
-def test_whatever_happens_decisions_are_those_of_each_cycle(happens: list[str], seed: int):
-    archived = an_archived(seed, cycles=1, topics=2, partitions=3, brokers=4)
+def test_whatever_happens_decisions_are_those_of_each_cycle(
+    happens: list[str], seed: int, start_ms: int
+):
+    archived = an_archived(seed, 1, start_ms, topics=2, partitions=3, brokers=4)
     simulated, number = archived.simulated, 0
     for what in happens:
         names = [name for name, _ in simulated.topics]
