@@ -27,6 +27,7 @@ from streaming.runtime.kafka import clients
 from streaming.runtime.stop import on_stop_signal
 from tests.soak import controller_log
 from tests.soak.faults import SEVERAL_AWAY, deck
+from tests.soak.gaps import Gaps
 from tests.soak.judge import NoteResult, Span, compare_all, judge_note, own_record
 from tests.soak.memory import MemorySampler
 from tests.soak.past import judge_past, save_past
@@ -95,12 +96,15 @@ def soak(home: Path, seed: int, minutes: float, brokers: int, stop: threading.Ev
     with soaking(home, seed, minutes, brokers, say, stop) as running:
         running.await_rest()
         say("all replicas are in sync; the faults begin")
-        with MemorySampler(running.pids) as memory:
+        with (
+            MemorySampler(running.pids) as memory,
+            Gaps(pids=running.pids, minutes=minutes, say=say) as gaps,
+        ):
             recorded = _recorded(running, minutes, capsule)
         restarts = sum(program.restarts for program in running.programs)
         say("stopping")
     say("comparing random moments of the archive with a replay")
-    past = judge_past(running.config, capsule, running.rng)
+    past = judge_past(running.config, capsule, running.rng, gaps.spans)
     log = controller_log.read(running.cluster.layout)
     keys = log.first_leader.keys()
     shards = running.config.bus.shards

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,12 +44,18 @@ class PastResult:
     equal: int = 0  # moments of which every decision was that of the replay
     ends: int = 0  # log end offsets that the replay had within the resolution
     unknown: int = 0  # moments without an answer, or without all of one, whose cycle is missing
+    gaps: int = 0  # made on purpose
     wrong: list[str] = field(default_factory=list)
 
     @property
     def objections(self) -> list[str]:
         """The objections, a line each."""
-        return self.wrong if self.wrong or self.equal else ["it answered about no moment"]
+        objections = [*self.wrong]
+        if not self.equal:
+            objections.append("it answered about no moment")
+        if self.gaps and not self.unknown:
+            objections.append("no moment of its gaps is unknown")
+        return objections
 
 
 def save_past(config: Config, span: Span, capsule: Path) -> None:
@@ -57,20 +63,23 @@ def save_past(config: Config, span: Span, capsule: Path) -> None:
     save(recorded(config, span.to_ms), catalog_of(config), span.from_ms, span.to_ms, capsule)
 
 
-def judge_past(config: Config, capsule: Path, rng: random.Random) -> PastResult:
+def judge_past(
+    config: Config, capsule: Path, rng: random.Random, gaps: Sequence[Span]
+) -> PastResult:
     """Ask the archive about random moments of the span of a capsule.
 
     Every decision has to equal that of a replay of the observations up to the moment, and each log
     end offset has to be one that the replay had since the measurements before. Remote segments
     become known between two cycles, and the query may take them with either: the archive may have
     them a cycle sooner or later than the replay. A moment is unknown exactly where a shard's cycle
-    was not archived.
+    was not archived, and all cycles were but those of the gaps that were made on purpose.
     """
     catalog, wrong = catalog_of(config), list[str]()
     tables = ArchiveTables(config.archive.path)
     archive = ArchivePast(tables, catalog, config.cluster.name, config.collector.interval_ms)
     archived = _archived(tables)
     equal = ends = unknown = 0
+    before_ms = 2 * config.archive.trigger_ms + 2 * config.collector.interval_ms  # not yet archived
     with closing(Capsule(capsule)) as opened:
         replay = CapsulePast(opened)
         times = [*replay.cycles(replay.span.begin_ms, replay.span.end_ms)]
@@ -94,11 +103,16 @@ def judge_past(config: Config, capsule: Path, rng: random.Random) -> PastResult:
                 unknown += 1
                 if is_archived:
                     wrong.append(f"{time_text(at_ms)} is unknown, and its cycle was archived")
+                if not any(gap.from_ms - before_ms <= at_ms <= gap.to_ms for gap in gaps):
+                    wrong.append(f"{time_text(at_ms)} is unknown, and in no gap")
                 continue
             if not is_archived:
                 wrong.append(f"{time_text(at_ms)} is known, and its cycle was not archived")
-            beside = [replay.view(each).view.states for each in times[until - 2 : until + 1 : 2]]
-            differs = _different(true.view.states, beside, found.view.states)
+            near = times[until - 2 : until + 1 : 2]
+            differs = _different(
+                true.view.states, found.view.states,
+                lambda near=near: [replay.view(each).view.states for each in near],
+            )  # fmt: skip
             if differs:
                 wrong.append(f"{time_text(at_ms)}: {', '.join(differs)}")
                 continue
@@ -108,7 +122,7 @@ def judge_past(config: Config, capsule: Path, rng: random.Random) -> PastResult:
                     ends += 1
                 else:
                     wrong.append(f"{time_text(at_ms)}: log end {end} of {key} was never so")
-    return PastResult(equal, ends, unknown, wrong)
+    return PastResult(equal, ends, unknown, len(gaps), wrong)
 
 
 def _asked(archive: ArchivePast, at_ms: int) -> PastView | None:
@@ -127,22 +141,23 @@ def _archived(tables: ArchiveTables) -> set[tuple[int, int]]:
 
 
 def _different(
-    true: list[ShardState], beside: list[list[ShardState]], found: list[ShardState]
-) -> list[str]:
+    true: list[ShardState], found: list[ShardState],
+    beside: Callable[[], list[list[ShardState]]],
+) -> list[str]:  # fmt: skip
     """Names of the columns of decisions that differ from those of the replay.
 
     Args:
         true: the shards by the replay.
-        beside: the same in the cycles before and after; what becomes known between two cycles is
-            taken message by message, and may be as in either, or in part.
         found: the shards by the archive.
+        beside: the shards by the replay in the cycles before and after; what becomes known between
+            two cycles is taken message by message, and may be as in either, or in part.
     """
     different = []
     for number, (here, there) in enumerate(zip(true, found, strict=True)):
         expected, said = columns(here, measurements=False), columns(there, measurements=False)
         names = [name for name in expected if said[name] != expected[name]]
         if names and all(name.startswith(_BETWEEN_CYCLES) for name in names):
-            near = [columns(each[number], measurements=False) for each in beside]
+            near = [columns(each[number], measurements=False) for each in beside()]
             segments = [_segments(each) for each in (expected, *near)]
             if set.intersection(*segments) <= _segments(said) <= set.union(*segments):
                 names = []

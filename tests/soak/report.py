@@ -112,7 +112,7 @@ class Report:
         p = self.past
         return (
             f"{p.equal} moments as a replay has them, with {p.ends} log end offsets within the "
-            f"resolution; {p.unknown} unknown, {len(p.wrong)} wrong"
+            f"resolution; {p.unknown} unknown in {p.gaps} gaps on purpose, {len(p.wrong)} wrong"
         )
 
     def _disagreements(self) -> list[str]:
@@ -156,6 +156,7 @@ class Report:
                 "equal": self.past.equal,
                 "ends": self.past.ends,
                 "unknown": self.past.unknown,
+                "gaps": self.past.gaps,
                 "wrong": len(self.past.wrong),
             },
             "objections": self.objections(),
