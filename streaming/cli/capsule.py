@@ -80,10 +80,11 @@ def open_(path: Any, file: Path, port: int | None) -> None:
     """
     from streaming.exporter.capsule import serve
 
-    config = load(path).exporter
+    config = load(path)
+    exporter = config.exporter
     if port is not None:
-        config = msgspec.structs.replace(config, port=port)
-    serve(file, config, click.echo)
+        exporter = msgspec.structs.replace(exporter, port=port)
+    serve(file, exporter, config.access, click.echo)
 
 
 def check_span(from_ms: int, to_ms: int, now_ms: int) -> None:

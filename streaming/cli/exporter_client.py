@@ -1,7 +1,7 @@
 """Asks an exporter over HTTP, for commands that otherwise read the bus.
 
 Requests go only to the given URL: redirects are not followed, and proxies from the environment are
-not used.
+not used. They have the token of the configuration, the operator's if it has one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 
 from streaming.cli.options import ParameterType
 from streaming.history.moments import AT, AT_NAME, Moment, MomentError
+from streaming.runtime.config import load
 from streaming.runtime.errors import UserError
 from streaming.runtime.http_errors import reason, short, system_error
 
@@ -135,9 +136,17 @@ def _options(url: str, answer_within_s: float) -> dict[str, Any]:
     return {
         "verify": url.startswith("https:") and ssl.create_default_context(),
         "timeout": httpx2.Timeout(answer_within_s, connect=CONNECT_WITHIN_S),
+        "headers": _authorization(),
         "follow_redirects": False,
         "trust_env": False,
     }
+
+
+def _authorization() -> dict[str, str]:
+    """The header with the token of the configuration that the command was given."""
+    access = load(click.get_current_context().find_root().obj).access
+    token = access.operator_token or access.token
+    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from streaming.exporter.agents.tools import tools_of
 from streaming.exporter.answers import error_answer
 from streaming.exporter.console_files import console_route
 from streaming.exporter.endpoint import Endpoint, routes
-from streaming.exporter.headers import SecurityHeaders
 from streaming.exporter.moments import Moments
 from streaming.exporter.routes import cluster as cluster_routes
 from streaming.exporter.routes import (
@@ -33,16 +32,22 @@ from streaming.exporter.routes import (
 )
 from streaming.exporter.routes import groups as group_routes
 from streaming.exporter.source import ViewSource
-from streaming.runtime.config import ExporterConfig
+from streaming.exporter.web.access import Access, GuardedApp
+from streaming.exporter.web.headers import SecurityHeaders
+from streaming.runtime.config import AccessConfig, ExporterConfig
 
 
-def application(source: ViewSource, config: ExporterConfig = ExporterConfig()) -> ASGIApp:
+def application(
+    source: ViewSource, config: ExporterConfig = ExporterConfig(),
+    access: AccessConfig = AccessConfig(),
+) -> ASGIApp:  # fmt: skip
     """The application that serves the newest exposition of a source.
 
     /mcp is served once the server has begun the application's life.
     """
     declared = endpoints(source)
     door = Door(tools_of(declared), config, source.calls)
+    guarded_by_itself = frozenset([PATH]) if config.mcp_token else frozenset()
     app = Starlette(
         routes=[
             *routes(declared, Moments(source, endpoints).ask),
@@ -52,7 +57,7 @@ def application(source: ViewSource, config: ExporterConfig = ExporterConfig()) -
         exception_handlers={HTTPException: _refused, Exception: _failed},
         lifespan=door.open,
     )
-    return SecurityHeaders(app)
+    return SecurityHeaders(GuardedApp(app, Access(access), guarded_by_itself))
 
 
 def endpoints(source: ViewSource) -> list[Endpoint]:

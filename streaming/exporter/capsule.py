@@ -12,29 +12,34 @@ from streaming.exporter.api import application
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import ViewSource
-from streaming.exporter.web import Server, listen
+from streaming.exporter.web.server import Server, certificate_of, listen
 from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.past import CapsulePast, event_of
 from streaming.history.moments import time_text
-from streaming.runtime.config import ExporterConfig
+from streaming.runtime.config import AccessConfig, ExporterConfig
 
 
-def serve(path: Path, config: ExporterConfig, say: Callable[[str], None]) -> None:
+def serve(
+    path: Path, config: ExporterConfig, access: AccessConfig, say: Callable[[str], None]
+) -> None:
     """Serve the capsule until SIGTERM or SIGINT.
 
     Raises:
         CapsuleError: the file cannot be opened.
+        CertificateError: the certificate cannot be used.
         ExporterError: the port is not available.
     """
     use_little_memory()
+    certificate = certificate_of(access)
     with closing(Capsule(path)) as opened, closing(listen(config.host, config.port)) as listening:
         source = source_of(opened)
-        server = Server(application(source, config), source.events)
+        server = Server(application(source, config, access), source.events, certificate)
         host, port = listening.getsockname()[:2]
         saved_by = f"kafka-twin {opened.manifest.product_version}"
         for table in opened.discarded:
             say(f"{saved_by} saved a table that is not used: {table}")
-        say(f"{opened.title}: http://{host}:{port}/")
+        scheme = "http" if certificate is None else "https"
+        say(f"{opened.title}: {scheme}://{host}:{port}/")
         server.run(sockets=[listening])
 
 

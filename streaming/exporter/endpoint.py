@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from streaming.exporter.answers import RefusedError, compressed, error_answer, json_answer
+from streaming.exporter.web.access import Role, may
 from streaming.history.moments import AT, AT_NAME, Moment
 from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
 from streaming.questions.parameters import InputParameter, Schema, read_all
@@ -55,7 +56,8 @@ class Endpoint:
     ``text`` makes the sentences that an agent reads beside the data, which else are the text. What
     is ``of_state`` follows from the cluster's state: it has the parameter ``at`` as well, and can
     be asked about moments of the past. ``of_topic`` is the parameter of the path that names the
-    topic, if no partition of another topic matters to the answer.
+    topic, if no partition of another topic matters to the answer. ``role`` is the least that
+    whoever asks must have.
     """
 
     path: str  # as Starlette writes it
@@ -75,6 +77,7 @@ class Endpoint:
     text: Callable[[Any], Sequence[str]] | None = None
     of_state: bool = True
     of_topic: str = ""
+    role: Role = Role.VIEWER
 
     def __post_init__(self) -> None:
         if self.of_state:
@@ -121,6 +124,8 @@ def _responder(
     endpoint: Endpoint, ask: Ask, turn: asyncio.Semaphore, past_turn: asyncio.Semaphore
 ) -> Callable[[Request], Awaitable[Response]]:
     def answered(request: Request) -> Response:
+        if not may(request.scope, endpoint.role):
+            return error_answer("this is for operators: of access.operator_token or operators", 403)
         try:
             values = endpoint.read(request)
         except ValueError as error:

@@ -25,7 +25,7 @@ from streaming.exporter.events.asked import AskedGate, sending
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition, Renderer
 from streaming.exporter.source import ViewSource, wall_clock_ms
-from streaming.exporter.web import ExporterError, Server, listen
+from streaming.exporter.web.server import ExporterError, Server, certificate_of, listen
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
 from streaming.runtime.health import touch_liveness_file
@@ -215,6 +215,7 @@ def run(config: Config) -> None:
 
     Raises:
         ConfigError: an unknown client setting.
+        CertificateError: the certificate cannot be used.
         ExporterError: the port is not available, reading failed, or Grafana is half configured.
     """
     use_little_memory()
@@ -222,6 +223,7 @@ def run(config: Config) -> None:
     annotator = _annotator(config)
     if config.exporter.mcp is True and (closed := why_closed(config.exporter)):
         log.warning(closed)
+    certificate = certificate_of(config.access)
     listening = listen(config.exporter.host, config.exporter.port)
     events, past = EventLog(), past_of(config)
     asked = AskedGate(config) if config.gate.record else None
@@ -229,11 +231,12 @@ def run(config: Config) -> None:
         catalog_of(config), config.cluster.name, lambda: reader.exposition(), events=events,
         own_topics=bus.own_topics(config), newest=lambda: reader.view, past=past, asked=asked,
     )  # fmt: skip
-    server = Server(application(source, config.exporter), events)
+    server = Server(application(source, config.exporter, config.access), events, certificate)
     reader = SnapshotReader(config, server.end, annotator, events)
     reader.start()
     host, port = listening.getsockname()[:2]
-    log.info("serving", url=f"http://{host}:{port}/")
+    scheme = "http" if certificate is None else "https"
+    log.info("serving", url=f"{scheme}://{host}:{port}/")
     try:
         with looking(past), sending(asked):
             server.run(sockets=[listening])

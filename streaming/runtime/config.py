@@ -11,7 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -182,7 +182,28 @@ class ExporterConfig(_Section, frozen=True):
     @property
     def mcp_host_names(self) -> list[str]:
         """Names of this server under which /mcp answers, beside those of loopback."""
-        return [name.strip() for name in self.mcp_hosts.split(",") if name.strip()]
+        return _listed(self.mcp_hosts)
+
+
+class AccessConfig(_Section, frozen=True):
+    """Who may ask the exporter, and its certificate; all empty: everybody, and no TLS."""
+
+    token: str = ""
+    operator_token: str = ""
+    proxies: str = ""
+    operators: str = ""
+    certificate: str = ""
+    key: str = ""
+
+    @property
+    def proxy_networks(self) -> list[str]:
+        """Addresses and networks of the proxies that are believed."""
+        return _listed(self.proxies)
+
+    @property
+    def operator_names(self) -> list[str]:
+        """Users who are operators."""
+        return _listed(self.operators)
 
 
 class GrafanaConfig(_Section, frozen=True):
@@ -231,6 +252,7 @@ class Config(_Section, frozen=True):
     query: QueryConfig = QueryConfig()
     archive: ArchiveConfig = ArchiveConfig()
     exporter: ExporterConfig = ExporterConfig()
+    access: AccessConfig = AccessConfig()
     gate: GateConfig = GateConfig()
     metrics: MetricsConfig = MetricsConfig()
     grafana: GrafanaConfig = GrafanaConfig()
@@ -447,9 +469,17 @@ def _check(config: Config, origin: str) -> None:
     need(re.fullmatch(r"[1-9]\d*[mg]", c.archive.driver_memory) is not None,
          "archive.driver_memory", "must look like 512m or 2g")  # fmt: skip
     need(0 <= c.exporter.port < 65536, "exporter.port", "must be 0 to 65535")
-    need(c.exporter.mcp is not True or c.exporter.is_on_loopback or bool(c.exporter.mcp_token),
+    tokens = (c.exporter.mcp_token, c.access.token, c.access.operator_token)
+    need(c.exporter.mcp is not True or c.exporter.is_on_loopback or any(tokens),
          "exporter.mcp_token", f"must be set: exporter.mcp is true, and others reach "
          f"{c.exporter.host}")  # fmt: skip
+    for text in c.access.proxy_networks:
+        need(_is_network(text), "access.proxies",
+             f"{text!r} is no address or network like 10.0.0.7 or 10.0.0.0/24")  # fmt: skip
+    need(bool(c.access.proxies) or not c.access.operators, "access.operators",
+         "names users of a proxy: access.proxies must say which proxy is believed")  # fmt: skip
+    need(bool(c.access.certificate) == bool(c.access.key), "access.key",
+         "certificate and key belong together: set both or neither")  # fmt: skip
     for key in ("collector_port", "query_port", "tap_port", "archive_port"):
         need(0 <= getattr(c.metrics, key) < 65536, f"metrics.{key}", "must be 0 (off) to 65535")
     need(not c.grafana.url or re.fullmatch(r"https?://[^/\s]+(/\S*)?", c.grafana.url) is not None,
@@ -457,6 +487,19 @@ def _check(config: Config, origin: str) -> None:
     need(bool(c.grafana.folder), "grafana.folder", "must not be empty")
     need(c.grafana.timeout_ms >= 100, "grafana.timeout_ms", "must be at least 100")
     need(c.exporter.max_series >= 0, "exporter.max_series", "must not be negative")
+
+
+def _listed(text: str) -> list[str]:
+    """The parts of a text between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_capacity(value: int) -> bool:

@@ -9,20 +9,25 @@ from contextlib import contextmanager
 from starlette.types import ASGIApp
 
 from streaming.exporter.events.log import EventLog
-from streaming.exporter.web import STALLED_AFTER_MS, Server, listen
+from streaming.exporter.web.certificate import Certificate
+from streaming.exporter.web.server import STALLED_AFTER_MS, Server, listen
 
 
 @contextmanager
 def served(
-    app: ASGIApp, events: EventLog | None = None, stalled_after_ms: int = STALLED_AFTER_MS
+    app: ASGIApp,
+    events: EventLog | None = None,
+    stalled_after_ms: int = STALLED_AFTER_MS,
+    certificate: Certificate | None = None,
 ) -> Iterator[str]:
     """The URL of a server that runs in a thread until the block ends."""
     socket = listen("127.0.0.1", 0, stalled_after_ms)
-    server = Server(app, EventLog() if events is None else events)
+    server = Server(app, EventLog() if events is None else events, certificate)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+        scheme = "http" if certificate is None else "https"
+        yield f"{scheme}://127.0.0.1:{socket.getsockname()[1]}"
     finally:
         server.end()
         thread.join()

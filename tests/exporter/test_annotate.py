@@ -11,7 +11,7 @@ import pytest
 from streaming.bus.view import Event, SnapshotStore
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.server import run
-from streaming.exporter.web import ExporterError
+from streaming.exporter.web.server import ExporterError
 from streaming.grafana.annotate import MOST_SINGLE, MOST_TOPICS, TRIES, Annotator
 from streaming.grafana.client import GrafanaClient, GrafanaError
 from streaming.runtime.config import Config, ExporterConfig, GrafanaConfig

@@ -17,7 +17,7 @@ from streaming.exporter.api import endpoints
 from streaming.exporter.openapi import NEEDS_ONE_OF, described_path
 from streaming.exporter.routes.events import LAST_EVENT_ID
 from tests.exporter.test_exporter import a_client, a_full_store
-from tests.exporter.test_headers import SOURCE
+from tests.exporter.web.test_headers import SOURCE
 from twin.builtin import CATALOG
 
 UP: Final = a_client(a_full_store())

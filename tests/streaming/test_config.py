@@ -65,6 +65,12 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
             "[exporter]\nhost = '0.0.0.0'\nmcp = true",
             "exporter.mcp_token: must be set: exporter.mcp is true, and others reach 0.0.0.0",
         ),
+        ("[access]\nproxies = '10.0.0.0/8, gate'", "access.proxies: 'gate' is no address or"),
+        (
+            "[access]\noperators = 'alice'",
+            "access.operators: names users of a proxy: access.proxies",
+        ),
+        ("[access]\ncertificate = 'tls.crt'", "access.key: certificate and key belong together"),
         ("[capacity]\nbytes_in_per_s = 0", "capacity.bytes_in_per_s: must be positive, or -1"),
         ("[capacity.brokers.x]", "capacity.brokers: 'x' is not the id of a broker"),
         (

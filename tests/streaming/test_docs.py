@@ -16,7 +16,7 @@ from streaming.exporter.api import endpoints
 from streaming.exporter.views.matrix import Square
 from streaming.questions.restart import ALLOWABLE
 from tests.exporter.test_exporter import a_client, a_full_store
-from tests.exporter.test_headers import SOURCE
+from tests.exporter.web.test_headers import SOURCE
 from twin.builtin import CATALOG
 from twin.questions.gate import Reason
 

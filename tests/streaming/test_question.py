@@ -34,7 +34,7 @@ from streaming.runtime.quantities import MAX_AMOUNT
 from tests.asking import answered
 from tests.builders import NOW_MS
 from tests.examples import examples
-from tests.exporter.test_headers import SOURCE
+from tests.exporter.web.test_headers import SOURCE
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.signature import DeclarationError

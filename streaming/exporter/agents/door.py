@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streaming.exporter.agents.counts import CallCounts
 from streaming.exporter.agents.tools import Tool
 from streaming.exporter.answers import error_answer
+from streaming.exporter.web.access import Role, may
 from streaming.runtime.config import ExporterConfig
 
 PATH: Final = "/mcp"
@@ -87,6 +88,9 @@ class Door:
         elif not _is_allowed(given, self._config.mcp_token):
             refusal = error_answer("a bearer token is needed: that of exporter.mcp_token", 401)
             refusal.headers["WWW-Authenticate"] = "Bearer"
+            await refusal(scope, receive, send)
+        elif not may(scope, Role.OPERATOR):  # tools fetch plans too
+            refusal = error_answer("agents need exporter.mcp_token, or an operator's token", 403)
             await refusal(scope, receive, send)
         elif scope["method"] != "POST":  # without sessions there is nothing to stream or to end
             refusal = error_answer("Method Not Allowed", 405)

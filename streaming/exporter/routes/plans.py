@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -13,6 +14,7 @@ from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.routes.terms import TERMS, since_ms, terms
 from streaming.exporter.schemas import ref
 from streaming.exporter.source import ViewSource
+from streaming.exporter.web.access import Role
 from streaming.plans.answer import PlanData, plan_data
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
@@ -29,7 +31,8 @@ _FILES: Final = (
 
 def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
-    return [_order(source), _demote(source), _place(source), _roll(source)]
+    made = [_order(source), _demote(source), _place(source), _roll(source)]
+    return [replace(each, role=Role.OPERATOR) for each in made]
 
 
 def _order(source: ViewSource) -> Endpoint:

@@ -17,7 +17,7 @@ from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.source import ViewSource
-from streaming.runtime.config import ExporterConfig
+from streaming.runtime.config import AccessConfig, ExporterConfig
 from tests.builders import NOW_MS
 from tests.exporter.serving import served
 from twin.builtin import CATALOG
@@ -25,17 +25,21 @@ from twin.builtin import CATALOG
 Call = tuple[str, dict[str, Any]]
 
 
-def an_application(store: SnapshotStore, **config: Any) -> Any:
+def an_application(
+    store: SnapshotStore, access: AccessConfig = AccessConfig(), **config: Any
+) -> Any:
     """The application over a store, one second after its observations."""
     rendered = Renderer(CATALOG, "c", ExporterConfig()).render(store.view)
     source = ViewSource(CATALOG, "c", lambda: rendered, lambda: NOW_MS + 1_000)
-    return application(source, ExporterConfig(**config))
+    return application(source, ExporterConfig(**config), access)
 
 
 @contextmanager
-def an_exporter(store: SnapshotStore, **config: Any) -> Iterator[str]:
+def an_exporter(
+    store: SnapshotStore, access: AccessConfig = AccessConfig(), **config: Any
+) -> Iterator[str]:
     """The URL of an exporter that serves the store."""
-    with served(an_application(store, **config)) as url:
+    with served(an_application(store, access, **config)) as url:
         yield url
 
 

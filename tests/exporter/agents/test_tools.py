@@ -28,7 +28,7 @@ from tests.exporter.agents.asking import (
 )
 from tests.exporter.serving import served
 from tests.exporter.test_exporter import a_full_store, a_store, in_groups
-from tests.exporter.test_headers import SOURCE
+from tests.exporter.web.test_headers import SOURCE
 from tests.history.test_at import LIVE, ArchivedMinute
 from twin.engine.state import ShardState
 from twin.step import step

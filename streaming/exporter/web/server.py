@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from streaming.exporter.events.log import EventLog
+from streaming.exporter.web.certificate import Certificate
+from streaming.runtime.config import AccessConfig
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 
@@ -27,7 +30,10 @@ class ExporterError(UserError, RuntimeError):
 class Server(uvicorn.Server):  # type: ignore[misc]
     """Ends on SIGTERM and SIGINT, without raising the signal again after that."""
 
-    def __init__(self, app: ASGIApp, events: EventLog) -> None:
+    def __init__(
+        self, app: ASGIApp, events: EventLog, certificate: Certificate | None = None
+    ) -> None:
+        """Serve an application, with TLS if there is a certificate."""
         super().__init__(
             uvicorn.Config(
                 app,
@@ -35,9 +41,11 @@ class Server(uvicorn.Server):  # type: ignore[misc]
                 access_log=False,
                 lifespan="on",
                 timeout_graceful_shutdown=2 * SEND_ON_FOR_S,
+                proxy_headers=False,  # the address of whoever connects is the one to believe
+                ssl_context_factory=certificate and (lambda *_: certificate.context),
             )
         )
-        self._events = events
+        self._events, self._certificate = events, certificate
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
 
@@ -60,6 +68,8 @@ class Server(uvicorn.Server):  # type: ignore[misc]
         """
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         while not await self.on_tick(0):
+            if self._certificate is not None:
+                self._certificate.look()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), TICK_S)
 
@@ -74,6 +84,17 @@ class Server(uvicorn.Server):  # type: ignore[misc]
     def capture_signals(self) -> Iterator[None]:
         with on_stop_signal(self.end):
             yield
+
+
+def certificate_of(config: AccessConfig) -> Certificate | None:
+    """The certificate of the configuration; None if it has none.
+
+    Raises:
+        CertificateError: it cannot be used.
+    """
+    if not config.certificate:
+        return None
+    return Certificate(Path(config.certificate), Path(config.key))
 
 
 def listen(host: str, port: int, stalled_after_ms: int = STALLED_AFTER_MS) -> socket.socket:
