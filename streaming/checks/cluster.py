@@ -187,6 +187,7 @@ def _measured(config: Config, observation: CycleResult) -> Iterator[CheckResult]
     scraped = scrape_all(url_of, config.collector.deadline_ms / 1_000)
     for broker, result in scraped.items():
         if result.problem is None:
-            yield CheckResult(f"metrics of broker {broker} at {url_of[broker]}")
+            by = " and ".join(sorted(rules.value for rules in result.rules))
+            yield CheckResult(f"metrics of broker {broker} at {url_of[broker]}, by {by}")
         else:
             yield CheckResult(str(result.problem), WITHOUT["metrics"])

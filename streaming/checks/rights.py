@@ -141,10 +141,10 @@ def commands(config: Config, principal: str) -> Iterator[str]:
         command = grant(config, principal, them)
         if option:
             yield f"# only for {option}:"
-        yield command if _is_on(config, option) else f"# {command}"
+        yield command if is_on(config, option) else f"# {command}"
 
 
-def _is_on(config: Config, option: str) -> bool:
+def is_on(config: Config, option: str) -> bool:
     """Whether the setting is on; the rights for commands of an operator count as off."""
     section, _, key = option.partition(".")
     return not option or bool(key and getattr(getattr(config, section), key))

@@ -227,6 +227,8 @@ def test_check_says_whose_metrics_are_there_and_what_goes_without(cluster: Local
     assert check(settings, out)
     for broker in (1, 2):
         url = cluster.layout.metrics_urls[broker]
-        assert f"ok: metrics of broker {broker} at {url}\n" in out.getvalue()
+        assert f"ok: metrics of broker {broker} at {url}, by the rules deploy/jmx/kafka.yml\n" in (
+            out.getvalue()
+        )
     wanted = "missing: metrics of broker 3: http://127.0.0.1:1/metrics: Connection refused -> "
     assert wanted in out.getvalue()

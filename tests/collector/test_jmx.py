@@ -22,7 +22,7 @@ from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.problem import Problem
 from streaming.collector.scraping.scrape import scrape_all
-from streaming.collector.scraping.signals import Scrape, samples_of, signals_of
+from streaming.collector.scraping.signals import Samples, Scrape, served, signals_of
 from streaming.collector.sources.jmx import MetricsSource, ScrapedMetrics, urls
 from streaming.collector.wire.brokers import Address, BrokerConnections
 from streaming.runtime.config import BusConfig, CollectorConfig, Config
@@ -32,6 +32,11 @@ from tests.waiting import AMPLE_MS, patient_ms, until
 from twin.engine import frames
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.observations import BrokerMetricsFrame
+
+
+def samples_of(text: str) -> Samples:
+    return served(text).samples
+
 
 RULES = Path(__file__).parents[2] / "deploy" / "jmx" / "kafka.yml"
 
@@ -297,7 +302,10 @@ def test_what_was_taken_is_not_given_again(exporter, measure) -> None:
         ({"delay_s": NEVER_S}, "did not answer within the deadline"),
         ({"drip_s": 0.05}, "did not answer within the deadline"),
         ({"cut": 10}, "not to the end"),
-        ({"text": "<html></html>"}, "has no signal; are its rules deploy/jmx/kafka.yml?"),
+        (
+            {"text": "<html></html>"},
+            "has no signal; are its rules deploy/jmx/kafka.yml, or Strimzi's?",
+        ),
         ({"text": ""}, "has no signal"),
         ({"text": "process_start_time_seconds 1.7E9\n"}, "has no signal"),
         ({"text": "kafka_request_queue_size much\n"}, "is not in Prometheus' text format"),

@@ -16,7 +16,8 @@ import httpx2
 
 from streaming.collector.about import About
 from streaming.collector.problem import Problem, timeout
-from streaming.collector.scraping.signals import STARTED, Samples, samples_of
+from streaming.collector.scraping.names import Rules
+from streaming.collector.scraping.signals import Samples, served
 from streaming.runtime.http_errors import reason, short, system_error
 
 METRICS: Final = About(
@@ -42,6 +43,7 @@ class Scraped:
     """The series of one exporter, or why there are none."""
 
     samples: Samples = field(default_factory=dict)
+    rules: frozenset[Rules] = frozenset()
     problem: Problem | None = None
 
 
@@ -123,11 +125,11 @@ def _parsed(broker: int, url: str, body: bytes | Problem) -> Scraped:
     if isinstance(body, Problem):
         return Scraped(problem=body)
     try:
-        samples = samples_of(body.decode("utf-8", "replace"))
+        found = served(body.decode("utf-8", "replace"))
     except ValueError as error:
         text = f"{url}: is not in Prometheus' text format: {short(error)}"
         return Scraped(problem=Problem(METRICS.name, broker, "Malformed", text))
-    if not samples.keys() - {STARTED}:
-        text = f"{url}: has no signal; are its rules deploy/jmx/kafka.yml?"
+    if not found.rules:
+        text = f"{url}: has no signal; are its rules deploy/jmx/kafka.yml, or Strimzi's?"
         return Scraped(problem=Problem(METRICS.name, broker, "NoSignal", text))
-    return Scraped(samples)
+    return Scraped(found.samples, found.rules)

@@ -1,7 +1,8 @@
 """The signals of ``BROKER_METRICS``, from what a broker's JMX exporter serves.
 
-Knows the names that deploy/jmx/kafka.yml gives them. No clock and no I/O: text and two times in,
-numbers out. A signal that is not served, or not known yet, is NaN and never 0:
+The series have the names of deploy/jmx/kafka.yml, whatever the exporter's rules (``names``). No
+clock and no I/O: text and two times in, numbers out. A signal that is not served, or not known yet,
+is NaN and never 0:
 
 * a rate needs two scrapes of the same process, since Kafka counts from its start;
 * without a request since the last scrape a quantile is unknown, although Kafka keeps serving the
@@ -19,17 +20,21 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from streaming.collector.scraping.names import (
+    IDLE_NANOSECONDS,
+    PREFIXES,
+    STARTED,
+    Key,
+    Rules,
+    key_of,
+)
 from twin.tables.columns import BROKER_METRICS
-
-Key = tuple[str, ...]
-"""A series: its name, and the values of the labels that distinguish it from others of the name."""
 
 Samples = Mapping[Key, float]
 
 _ABSENT: Final = math.nan
 _LARGEST: Final = sys.float_info.max
-STARTED: Final = ("process_start_time_seconds",)
-"""Served by every agent, whatever its rules."""
+_STARTED: Final = (STARTED,)
 
 _GAUGES: Final[dict[str, tuple[Key, ...]]] = {
     "request_queue_size": (("kafka_request_queue_size",),),
@@ -46,6 +51,7 @@ _GAUGES: Final[dict[str, tuple[Key, ...]]] = {
 """Values taken unchanged, from the first series that is served."""
 
 _IDLE: Final = ("kafka_request_handlers_idle_ratio",)
+_IDLE_NANOSECONDS: Final = (IDLE_NANOSECONDS,)
 
 _QUANTILES: Final[dict[str, tuple[Key, Key]]] = {
     signal: ((name, request, "0.99"), ("kafka_requests_total", request))
@@ -92,25 +98,9 @@ would cost one a topic.
 _READS: Final = ("kafka_remote_reads_total",)
 _READ_MEAN_MS: Final = ("kafka_remote_read_mean_ms",)
 
-_COUNTERS: Final = {_READS, *_RATES.values(), *(count for _, count in _QUANTILES.values())}
-
-_LABELS: Final[dict[str, tuple[str, ...]]] = {
-    **{name: () for (name,) in (STARTED, _IDLE, _READS, _READ_MEAN_MS, *_RATES.values())},
-    **{key[0]: () for keys in _GAUGES.values() for key in keys},
-    "kafka_delayed_operations": ("operation",),
-    "kafka_requests_total": ("request",),
-    **{quantile[0]: ("request", "quantile") for quantile, _ in _QUANTILES.values()},
-    **{whole: () for whole, _ in _LAGS.values()},
-    **{part: ("topic",) for _, part in _LAGS.values()},
-}
-"""Every name that is read, and its labels in a ``Key``."""
-
-_INTERNAL: Final = "__"
-_PREFIXES: Final = tuple(
-    f'{name}{{topic="{_INTERNAL}' if labels == ("topic",) else name
-    for name, labels in _LABELS.items()
-)
-"""Prefixes of the lines that are parsed; of series per topic, only those of internal topics."""
+_COUNTERS: Final = {
+    _READS, _IDLE_NANOSECONDS, *_RATES.values(), *(count for _, count in _QUANTILES.values()),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +111,15 @@ class Scrape:
     samples: Samples
 
 
-def samples_of(text: str) -> dict[Key, float]:
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What an exporter serves, and by which rules."""
+
+    samples: Samples
+    rules: frozenset[Rules]
+
+
+def served(text: str) -> Served:
     """The series that signals are computed from; values that are not numbers are left out.
 
     The last line of text that was cut off is ignored: it may lack digits.
@@ -129,15 +127,17 @@ def samples_of(text: str) -> dict[Key, float]:
     Raises:
         ValueError: one of these lines is not in Prometheus' text format.
     """
-    lines = [line for line in text.split("\n")[:-1] if line.startswith(_PREFIXES)]
+    lines = [line for line in text.split("\n")[:-1] if line.startswith(PREFIXES)]
     samples: dict[Key, float] = {}
+    rules: set[Rules] = set()
     for family in text_string_to_metric_families("\n".join(lines)):
         for sample in family.samples:
-            labels = _LABELS.get(sample.name)
-            if labels is not None and abs(sample.value) <= _LARGEST:  # NaN is left out too
-                key = (sample.name, *(sample.labels.get(label, "") for label in labels))
-                samples[key] = float(sample.value)
-    return samples
+            found = key_of(sample.name, sample.labels)
+            if found is not None and abs(sample.value) <= _LARGEST:  # NaN is left out too
+                samples[found[0]] = float(sample.value)
+                if sample.name != STARTED:
+                    rules.add(found[1])
+    return Served(samples, frozenset(rules))
 
 
 def signals_of(now: Scrape, before: Scrape | None) -> dict[str, float]:
@@ -152,7 +152,7 @@ def signals_of(now: Scrape, before: Scrape | None) -> dict[str, float]:
         **{signal: _lag(now.samples, *names) for signal, names in _LAGS.items()},
         **{signal: _quantile(now, before, *keys) for signal, keys in _QUANTILES.items()},
         **{signal: _rate(now, before, key) for signal, key in _RATES.items()},
-        "request_handlers_idle_ratio": _idle_ratio(now.samples),
+        "request_handlers_idle_ratio": _idle_ratio(now, before),
         "remote_read_mean_ms": _read_mean_ms(now.samples, before),
     }
     assert signals.keys() == set(BROKER_METRICS)
@@ -161,7 +161,7 @@ def signals_of(now: Scrape, before: Scrape | None) -> dict[str, float]:
 
 def _is_same_process(now: Samples, before: Samples) -> bool:
     """Whether the broker has not restarted since: its counters restart from 0."""
-    return now.get(STARTED) == before.get(STARTED) and all(
+    return now.get(_STARTED) == before.get(_STARTED) and all(
         now[key] >= before[key] for key in _COUNTERS if key in now and key in before
     )
 
@@ -170,9 +170,14 @@ def _first(now: Samples, keys: tuple[Key, ...]) -> float:
     return next((now[key] for key in keys if key in now), _ABSENT)
 
 
-def _idle_ratio(now: Samples) -> float:
-    """The idle ratio; exactly 0 means that the meter has not ticked yet, so it is unknown."""
-    return now.get(_IDLE, 0.0) or _ABSENT
+def _idle_ratio(now: Scrape, before: Scrape | None) -> float:
+    """The idle ratio; exactly 0 means that the meter has not ticked yet, so it is unknown.
+
+    Where the idle time is served in its place, it is the ratio between two scrapes.
+    """
+    if _IDLE in now.samples:
+        return now.samples[_IDLE] or _ABSENT
+    return min(_rate(now, before, _IDLE_NANOSECONDS) / 1e9, 1.0)
 
 
 def _lag(now: Samples, whole: str, part: str) -> float:
