@@ -32,6 +32,10 @@ QUESTIONS_AT_ONCE: Final = 2
 PAST_AT_ONCE: Final = 1
 """Of questions about the past, whose state may have to be computed first."""
 
+NO_OPERATOR: Final = (
+    "plans are for operators: those with access.operator_token, and users in access.operators"
+)
+
 NO_PAST: Final = (
     "this exporter knows the present only; kafka-twin capsule open FILE shows the past of a capsule"
 )
@@ -125,7 +129,7 @@ def _responder(
 ) -> Callable[[Request], Awaitable[Response]]:
     def answered(request: Request) -> Response:
         if not may(request.scope, endpoint.role):
-            return error_answer("this is for operators: of access.operator_token or operators", 403)
+            return error_answer(NO_OPERATOR, 403)
         try:
             values = endpoint.read(request)
         except ValueError as error:

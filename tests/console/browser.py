@@ -45,13 +45,16 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def page(
     running: Browser, *, theme: str = "light", size: dict[str, int] = WIDE,
-    may_log: str = NOBODY_ANSWERS, is_new: bool = False,
+    may_log: str = NOBODY_ANSWERS, is_new: bool = False, password: str = "",
 ) -> Iterator[Page]:  # fmt: skip
     """A page of its own. What it reports as an error fails the block, but for what it may log.
 
-    The tour is offered to those who are new.
+    The tour is offered to those who are new. With a password the browser sends it if asked to.
     """
-    context: Any = running.new_context(viewport=size, color_scheme=theme)
+    credentials: Any = {"username": "anybody", "password": password} if password else None
+    context: Any = running.new_context(
+        viewport=size, color_scheme=theme, http_credentials=credentials
+    )
     if not is_new:
         context.add_init_script("localStorage.setItem('kafka-twin-tour', 'done')")
     shown = context.new_page()

@@ -14,6 +14,7 @@ from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import ViewSource
+from streaming.runtime.config import AccessConfig
 from tests.builders import (
     Group,
     Log,
@@ -85,13 +86,14 @@ class Shown:
     bus: Bus = field(default_factory=Bus)
     clock_ahead_ms: int = 0
     stands_at_ms: int = 0  # the exporter's time, if it is to stand still
+    access: AccessConfig = field(default_factory=AccessConfig)
 
     def app(self) -> ASGIApp:
         source = ViewSource(
             CATALOG, CLUSTER, lambda: Exposition(self.view),
             lambda: self.stands_at_ms or now_ms() + self.clock_ahead_ms, self.bus.log,
         )  # fmt: skip
-        return application(source)
+        return application(source, access=self.access)
 
     def happen(self) -> None:
         """What the events topic may hold of a broker that was lost."""

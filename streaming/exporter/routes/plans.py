@@ -31,8 +31,8 @@ _FILES: Final = (
 
 def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
-    made = [_order(source), _demote(source), _place(source), _roll(source)]
-    return [replace(each, role=Role.OPERATOR) for each in made]
+    with_files = [_order(source), _demote(source), _place(source)]
+    return [*(replace(each, role=Role.OPERATOR) for each in with_files), _roll(source)]
 
 
 def _order(source: ViewSource) -> Endpoint:
