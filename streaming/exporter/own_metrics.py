@@ -7,8 +7,8 @@ from typing import Final
 from twin.declarations.declare import Metric
 
 
-def _gauge(name: str, text: str) -> Metric:
-    return Metric(name, text)
+def _gauge(name: str, text: str, *labels: str) -> Metric:
+    return Metric(name, text, labels=labels)
 
 
 def _counter(name: str, text: str, *labels: str) -> Metric:
@@ -53,7 +53,13 @@ RENDER_SECONDS: Final = _gauge(
 )
 SERIES: Final = _gauge("exporter_series", "Series of partitions and replicas in the exposition.")
 SERIES_DROPPED: Final = _counter(
-    "series_dropped", "Series left out of an exposition because of exporter.max_series."
+    "series_dropped",
+    "Series left out of an exposition because of exporter.max_series or max_series_at_risk.",
+)
+SERIES_CUT: Final = _gauge(
+    "series_cut",
+    "Series left out of the newest exposition, by the worst open risk of their partitions.",
+    "level",
 )
 
 EVENT_STREAMS: Final = _gauge("event_streams", "Clients that read /api/v1/events.")
@@ -88,6 +94,7 @@ OWN: Final = (
     RENDER_SECONDS,
     SERIES,
     SERIES_DROPPED,
+    SERIES_CUT,
     EVENT_STREAMS,
     EVENT_GAPS,
     MCP_CALLS,

@@ -166,6 +166,7 @@ class ExporterConfig(_Section, frozen=True):
     port: int = 9410
     granularity: Literal["cluster", "topic", "partition"] = "partition"
     max_series: int = 500_000
+    max_series_at_risk: int = 1_000_000
     compatibility: Literal["", "kafka_exporter"] = ""
     mcp: Literal["auto"] | bool = "auto"
     mcp_token: str = ""
@@ -487,6 +488,7 @@ def _check(config: Config, origin: str) -> None:
     need(bool(c.grafana.folder), "grafana.folder", "must not be empty")
     need(c.grafana.timeout_ms >= 100, "grafana.timeout_ms", "must be at least 100")
     need(c.exporter.max_series >= 0, "exporter.max_series", "must not be negative")
+    need(c.exporter.max_series_at_risk >= 0, "exporter.max_series_at_risk", "must not be negative")
 
 
 def _listed(text: str) -> list[str]:

@@ -323,6 +323,49 @@ def test_the_cap_holds_and_exported_and_dropped_series_are_all_there_are(max_ser
     assert exported > min(max_series, whole) - 2 * whole / 100  # no room for one more partition
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_where_too_many_are_at_risk_the_worst_are_served_and_what_is_cut_is_counted(share):
+    shard = SimulatedShard(Shape(topics=4, partitions=50, cold_share=0.4), cluster="c", seed=3)
+    state = empty("c")
+    for number in range(5):
+        if number == 1:
+            shard.lose(1)
+            shard.lose(2)
+        at_ms = NOW_MS + number * 60_000
+        state, _ = step(state, shard.observe(at_ms), at_ms)
+    store = a_store(state)
+    whole = exposition(store, max_series=0, max_series_at_risk=10**9)
+    worst = worst_severities(whole)
+    assert {"page", "warn"} <= set(worst.values())
+    at_risk = len(series_of_partitions(whole))
+    most = int(at_risk * share)
+    text = exposition(store, max_series=0, max_series_at_risk=most)
+    served = {(labels["topic"], labels["partition"]) for labels in series_of_partitions(text)}
+    exported = len(series_of_partitions(text))
+    assert most - 100 < exported <= most
+    cut = {of: value(text, "series_cut", level=of) for of in SEVERITIES}
+    assert exported + sum(cut.values()) == at_risk
+    assert value(whole, "series_cut", level="healthy") == value(text, "series_cut", level="healthy")
+    ranks = [SEVERITIES.index(worst[each]) for each in served]
+    for level in SEVERITIES[: max(ranks, default=0)]:  # worse than some that are served
+        assert cut[level] == 0
+
+
+SEVERITIES = ("page", "warn", "info")
+
+
+def worst_severities(text: str) -> dict[tuple[str, str], str]:
+    """The severity of the worst open risk of each partition at risk."""
+    worst: dict[tuple[str, str], str] = {}
+    for (name, pairs), is_open in samples(text).items():
+        labels = dict(pairs)
+        if name == "kafka_twin_partition_at_risk" and is_open:
+            key = labels["topic"], labels["partition"]
+            found = (worst.get(key, "info"), labels["severity"])
+            worst[key] = min(found, key=SEVERITIES.index)
+    return worst
+
+
 def series_of_partitions(text: str) -> list[dict[str, str]]:
     """Labels of each series that the cap counts: those of partitions and of replicas."""
     return [dict(labels) for _, labels in samples(text) if "partition" in dict(labels)]

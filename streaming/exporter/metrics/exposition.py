@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -38,6 +38,11 @@ from twin.engine.catalog import Catalog
 from twin.engine.risks import OpenRisks
 from twin.engine.state import ShardState
 from twin.tables.state import Brokers
+
+CLASSES: Final = ("page", "warn", "info", "healthy")
+"""Of partitions, by their worst open risk: in this order series are served while they fit."""
+
+HEALTHY: Final = CLASSES.index("healthy")
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -86,6 +91,7 @@ class Renderer:
         self._config = config
         self._blocks: dict[int, _Block] = {}
         self._dropped = 0
+        self._cut = dict.fromkeys(CLASSES, 0)
         self._kafka_exporter = KafkaExporterNames()
 
     def render(self, view: ClusterView) -> Exposition:
@@ -112,19 +118,32 @@ class Renderer:
     # ------------------------------------------------------------ series
 
     def _series(self, view: ClusterView) -> list[_Block]:
-        """One block for each shard: partitions at risk, and as many others as the cap allows."""
+        """One block for each shard: as many partitions as the caps allow, the worst first."""
         planned = [self._plan(shard) for shard in view.shards]
-        left = max(self._config.max_series - sum(plan.at_risk_series for plan in planned), 0)
-        others = sum(int(plan.others_series.sum()) for plan in planned)
-        share = 1.0 if others <= left else left / others
+        shares = self._shares(planned)
         kept: dict[int, _Block] = {}
+        self._cut = dict.fromkeys(CLASSES, 0)
         for plan in planned:
-            rows = plan.exported_rows(share)
-            self._dropped += plan.dropped(share)
+            rows = plan.exported_rows(shares)
+            for name, cut in zip(CLASSES, plan.cut(shares), strict=True):
+                self._cut[name] += cut
             number = plan.state.shard
             kept[number] = _block(plan, rows, self._blocks.get(number))
+        self._dropped += sum(self._cut.values())
         self._blocks = kept
         return list(kept.values())
+
+    def _shares(self, planned: Sequence[_Plan]) -> list[float]:
+        """Of each class, the share of its series that fits, the same in all shards."""
+        config = self._config
+        shares, served = [], 0
+        for number in range(len(CLASSES)):
+            most = config.max_series if number == HEALTHY else config.max_series_at_risk
+            left = max(most - served, 0)
+            wanted = sum(int(plan.series[number].sum()) for plan in planned)
+            shares.append(1.0 if wanted <= left else left / wanted)
+            served += min(wanted, left)
+        return shares
 
     def _plan(self, shard: ShardView) -> _Plan:
         """The plan of a shard; kept while the shard is the same."""
@@ -160,6 +179,8 @@ class Renderer:
 
         add(own.SHARDS, len(view.shards))
         add(own.SERIES_DROPPED, self._dropped)
+        for name, cut in self._cut.items():
+            add(own.SERIES_CUT, cut, name)
         if view.shards:
             add(own.STATE_BYTES, view.state_bytes)
         for metric, spent_ms in (
@@ -186,41 +207,52 @@ class Renderer:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The series of a shard, and which of its rows may be left out.
+    """The series of a shard by class: the severity of the worst open risk, and healthy ones.
 
     ``families`` is emptied after rendering: they take more memory than the state.
     """
 
     state: ShardState
     families: list[Family]
-    at_risk: Array  # rows
-    at_risk_series: int
-    others: Array  # rows that may be left out
-    others_series: Array  # how many series each of them has
+    rows: list[Array]  # by class
+    series: list[Array]  # by class, how many series each of the rows has
 
     @staticmethod
     def from_state(state: ShardState, granularity: str) -> _Plan:
         """The plan of a state."""
         all_families = families(state)
         count = series_by_row(state, all_families)
-        is_open = state[OpenRisks].bits != 0
-        at_risk = np.flatnonzero(is_open)
-        others = np.flatnonzero(~is_open) if granularity == "partition" else at_risk[:0]
-        return _Plan(state, all_families, at_risk, int(count[at_risk].sum()), others, count[others])
+        bits, rows = state[OpenRisks].bits, []
+        is_taken = np.zeros(len(bits), bool)
+        for name in CLASSES[:HEALTHY]:
+            risks = state.catalog.risks
+            mask = sum(1 << i for i, risk in enumerate(risks) if risk.severity == name)
+            mine = ((bits & mask) != 0) & ~is_taken
+            rows.append(np.flatnonzero(mine))
+            is_taken |= mine
+        healthy = np.flatnonzero(bits == 0)
+        rows.append(healthy if granularity == "partition" else healthy[:0])
+        return _Plan(state, all_families, rows, [count[each] for each in rows])
 
-    def exported_rows(self, share: float) -> Array:
-        """Rows that are exported if that share of the others' series fits."""
-        return np.sort(np.concatenate([self.at_risk, self.others[: self._fitting(share)]]))
+    def exported_rows(self, shares: Sequence[float]) -> Array:
+        """Rows that are exported if that share of the series of each class fits."""
+        fitting = self._fitting(shares)
+        kept = [rows[:n] for rows, n in zip(self.rows, fitting, strict=True)]
+        return np.sort(np.concatenate(kept))
 
-    def dropped(self, share: float) -> int:
-        """The number of series that are left out at that share."""
-        return int(self.others_series[self._fitting(share) :].sum())
+    def cut(self, shares: Sequence[float]) -> list[int]:
+        """The number of series of each class that are left out at those shares."""
+        fitting = self._fitting(shares)
+        return [int(series[n:].sum()) for series, n in zip(self.series, fitting, strict=True)]
 
-    def _fitting(self, share: float) -> int:
-        if share >= 1:
-            return len(self.others)
-        budget = self.others_series.sum() * share
-        return int(np.searchsorted(np.cumsum(self.others_series), budget, side="right"))
+    def _fitting(self, shares: Sequence[float]) -> list[int]:
+        """How many rows of each class fit."""
+        return [
+            len(series)
+            if share >= 1
+            else int(np.searchsorted(np.cumsum(series), series.sum() * share, side="right"))
+            for series, share in zip(self.series, shares, strict=True)
+        ]
 
 
 def _block(plan: _Plan, rows: Array, old: _Block | None) -> _Block:
