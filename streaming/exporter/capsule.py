@@ -12,11 +12,12 @@ from streaming.exporter.api import application
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import ViewSource
-from streaming.exporter.web.server import Server, certificate_of, listen
 from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.past import CapsulePast, event_of
 from streaming.history.moments import time_text
 from streaming.runtime.config import AccessConfig, ExporterConfig
+from streaming.serving.certificate import certificate_of
+from streaming.serving.server import Server, listen
 
 
 def serve(
@@ -27,13 +28,14 @@ def serve(
     Raises:
         CapsuleError: the file cannot be opened.
         CertificateError: the certificate cannot be used.
-        ExporterError: the port is not available.
+        ListenError: the port is not available.
     """
     use_little_memory()
-    certificate = certificate_of(access)
+    certificate = certificate_of(access.certificate, access.key)
     with closing(Capsule(path)) as opened, closing(listen(config.host, config.port)) as listening:
         source = source_of(opened)
-        server = Server(application(source, config, access), source.events, certificate)
+        app = application(source, config, access)
+        server = Server(app, certificate, before_end=source.events.close)
         host, port = listening.getsockname()[:2]
         saved_by = f"kafka-twin {opened.manifest.product_version}"
         for table in opened.discarded:

@@ -25,11 +25,13 @@ from streaming.exporter.events.asked import AskedGate, sending
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition, Renderer
 from streaming.exporter.source import ViewSource, wall_clock_ms
-from streaming.exporter.web.server import ExporterError, Server, certificate_of, listen
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
+from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
 from streaming.runtime.plugins import catalog_of
+from streaming.serving.certificate import certificate_of
+from streaming.serving.server import Server, listen
 
 EVENTS_READ_BACK: Final = 10_000
 """Events of each partition that a restart counts again: counters should not start at zero."""
@@ -43,6 +45,10 @@ LOG_AGAIN_AFTER_S: Final = 60.0
 """How often the same cause is logged while it lasts."""
 
 log = structlog.get_logger("exporter")
+
+
+class ExporterError(UserError, RuntimeError):
+    """The exporter cannot go on: one line for the person who started it."""
 
 
 class SnapshotReader:
@@ -216,14 +222,15 @@ def run(config: Config) -> None:
     Raises:
         ConfigError: an unknown client setting.
         CertificateError: the certificate cannot be used.
-        ExporterError: the port is not available, reading failed, or Grafana is half configured.
+        ExporterError: reading failed, or Grafana is half configured.
+        ListenError: the port is not available.
     """
     use_little_memory()
     bus.settings(config)
     annotator = _annotator(config)
     if config.exporter.mcp is True and (closed := why_closed(config.exporter)):
         log.warning(closed)
-    certificate = certificate_of(config.access)
+    certificate = certificate_of(config.access.certificate, config.access.key)
     listening = listen(config.exporter.host, config.exporter.port)
     events, past = EventLog(), past_of(config)
     asked = AskedGate(config) if config.gate.record else None
@@ -231,7 +238,8 @@ def run(config: Config) -> None:
         catalog_of(config), config.cluster.name, lambda: reader.exposition(), events=events,
         own_topics=bus.own_topics(config), newest=lambda: reader.view, past=past, asked=asked,
     )  # fmt: skip
-    server = Server(application(source, config.exporter, config.access), events, certificate)
+    app = application(source, config.exporter, config.access)
+    server = Server(app, certificate, before_end=events.close)
     reader = SnapshotReader(config, server.end, annotator, events)
     reader.start()
     host, port = listening.getsockname()[:2]

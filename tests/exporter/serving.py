@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from starlette.types import ASGIApp
 
 from streaming.exporter.events.log import EventLog
-from streaming.exporter.web.certificate import Certificate
-from streaming.exporter.web.server import STALLED_AFTER_MS, Server, listen
+from streaming.serving.certificate import Certificate
+from streaming.serving.server import STALLED_AFTER_MS, Server, listen
 
 
 @contextmanager
@@ -22,7 +22,8 @@ def served(
 ) -> Iterator[str]:
     """The URL of a server that runs in a thread until the block ends."""
     socket = listen("127.0.0.1", 0, stalled_after_ms)
-    server = Server(app, EventLog() if events is None else events, certificate)
+    close = (EventLog() if events is None else events).close
+    server = Server(app, certificate, before_end=close)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
     thread.start()
     try:

@@ -10,8 +10,7 @@ import pytest
 
 from streaming.bus.view import Event, SnapshotStore
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.server import run
-from streaming.exporter.web.server import ExporterError
+from streaming.exporter.server import ExporterError, run
 from streaming.grafana.annotate import MOST_SINGLE, MOST_TOPICS, TRIES, Annotator
 from streaming.grafana.client import GrafanaClient, GrafanaError
 from streaming.runtime.config import Config, ExporterConfig, GrafanaConfig

@@ -1,1 +1,1 @@
-"""Serves an application: its socket, certificate and headers, and who may ask it."""
+"""Who may ask the exporter, and the headers of its answers."""

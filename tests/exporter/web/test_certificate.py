@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from streaming.cli.main import main
-from streaming.exporter.web.certificate import Certificate, CertificateError
 from streaming.runtime.config import AccessConfig
+from streaming.serving.certificate import Certificate, CertificateError
 from tests.exporter.agents.asking import an_application
 from tests.exporter.serving import served
 from tests.exporter.test_exporter import a_busy_store
@@ -96,9 +96,9 @@ def test_files_that_do_not_belong_together_leave_the_certificate_as_it_was(
 def test_a_certificate_that_cannot_be_used_is_one_line(two: list[Path], tmp_path: Path):
     first, second = two
     for chain, key, why in (
-        (tmp_path / "none.crt", first / "tls.key", r"access: .*none\.crt: No such file"),
-        (first / "tls.crt", second / "tls.key", r"access\.certificate: .* cannot be used: "),
-        (first / "tls.key", first / "tls.key", r"access\.certificate: .* cannot be used: "),
+        (tmp_path / "none.crt", first / "tls.key", r"certificate: .*none\.crt: No such file"),
+        (first / "tls.crt", second / "tls.key", r"certificate: .* cannot be used: "),
+        (first / "tls.key", first / "tls.key", r"certificate: .* cannot be used: "),
     ):
         with pytest.raises(CertificateError, match=why) as error:
             Certificate(chain, key)

@@ -1,4 +1,4 @@
-"""The exporter's certificate, which is read again when its files change."""
+"""The certificate of a server, which is read again when its files change."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ import structlog
 
 from streaming.runtime.errors import UserError
 
-log = structlog.get_logger("exporter")
+log = structlog.get_logger("tls")
 
 _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class CertificateError(UserError):
     """The certificate cannot be used; one line says which file, and why."""
+
+
+def certificate_of(chain: str, key: str) -> Certificate | None:
+    """The certificate of those files; None if they have no names.
+
+    Raises:
+        CertificateError: it cannot be used.
+    """
+    return Certificate(Path(chain), Path(key)) if chain else None
 
 
 @dataclass
@@ -64,7 +73,7 @@ class Certificate:
         except (OSError, ssl.SSLError) as error:
             why = error.strerror or getattr(error, "reason", None) or "it is not PEM"
             raise CertificateError(
-                f"access.certificate: {self.chain} with the key {self.key} cannot be used: {why}"
+                f"certificate: {self.chain} with the key {self.key} cannot be used: {why}"
             ) from None
         return context
 
@@ -75,7 +84,7 @@ class Certificate:
             try:
                 of = path.stat()
             except OSError as error:
-                raise CertificateError(f"access: {path}: {error.strerror}") from None
+                raise CertificateError(f"certificate: {path}: {error.strerror}") from None
             found.append((of.st_ino, of.st_mtime_ns, of.st_size))
         return tuple(found)
 

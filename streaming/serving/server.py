@@ -5,35 +5,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from streaming.exporter.events.log import EventLog
-from streaming.exporter.web.certificate import Certificate
-from streaming.runtime.config import AccessConfig
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
+from streaming.serving.certificate import Certificate
 
 STALLED_AFTER_MS: Final = 60_000
 SEND_ON_FOR_S: Final = 2
 TICK_S: Final = 1.0
 
 
-class ExporterError(UserError, RuntimeError):
-    """The exporter cannot start: one line for the person who started it."""
+class ListenError(UserError):
+    """The port is not available; one line says why."""
 
 
 class Server(uvicorn.Server):  # type: ignore[misc]
     """Ends on SIGTERM and SIGINT, without raising the signal again after that."""
 
     def __init__(
-        self, app: ASGIApp, events: EventLog, certificate: Certificate | None = None
-    ) -> None:
-        """Serve an application, with TLS if there is a certificate."""
+        self, app: ASGIApp, certificate: Certificate | None = None,
+        before_end: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """
+        Args:
+            app: the application to serve.
+            certificate: with one, the server speaks TLS.
+            before_end: ends answers that have no end by themselves.
+        """
         super().__init__(
             uvicorn.Config(
                 app,
@@ -45,7 +48,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]
                 ssl_context_factory=certificate and (lambda *_: certificate.context),
             )
         )
-        self._events, self._certificate = events, certificate
+        self._before_end, self._certificate = before_end, certificate
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
 
@@ -74,8 +77,8 @@ class Server(uvicorn.Server):  # type: ignore[misc]
                 await asyncio.wait_for(self._over.wait(), TICK_S)
 
     def end(self) -> None:
-        """Stop serving; first end the streams of events, which have no end by themselves."""
-        self._events.close()
+        """Stop serving."""
+        self._before_end()
         self.should_exit = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._over.set)
@@ -86,21 +89,15 @@ class Server(uvicorn.Server):  # type: ignore[misc]
             yield
 
 
-def certificate_of(config: AccessConfig) -> Certificate | None:
-    """The certificate of the configuration; None if it has none.
-
-    Raises:
-        CertificateError: it cannot be used.
-    """
-    if not config.certificate:
-        return None
-    return Certificate(Path(config.certificate), Path(config.key))
-
-
-def listen(host: str, port: int, stalled_after_ms: int = STALLED_AFTER_MS) -> socket.socket:
+def listen(
+    host: str, port: int, stalled_after_ms: int = STALLED_AFTER_MS, setting: str = "exporter.port"
+) -> socket.socket:
     """A listening socket, opened first, so that a used port is reported before anything starts.
 
     A client that reads nothing for ``stalled_after_ms`` is disconnected.
+
+    Raises:
+        ListenError: the port, which that setting gives, is not available.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -108,7 +105,7 @@ def listen(host: str, port: int, stalled_after_ms: int = STALLED_AFTER_MS) -> so
     except OSError as error:
         # Python adds the address to the reason, but the message has it already.
         reason = str(error.strerror or error).partition(" (while")[0]
-        raise ExporterError(f"exporter.port: cannot listen on {host}:{port}: {reason}") from None
+        raise ListenError(f"{setting}: cannot listen on {host}:{port}: {reason}") from None
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled_after_ms)
     return listening
