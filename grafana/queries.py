@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from grafana.variables import VARIABLES
+from streaming.admission.own_metrics import OWN as ADMISSION
 from streaming.archive.own_metrics import OWN as ARCHIVE
 from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.exporter.own_metrics import OWN as EXPORTER
@@ -19,7 +20,7 @@ from twin.builtin import CATALOG
 
 LABELS: Final = {
     name: ("cluster", *metric.label_names, *(("le",) if name.endswith("_bucket") else ()))
-    for metric in (*EXPORTER, *COLLECTOR, *QUERY, *ARCHIVE, *TAP, *CATALOG.all_metrics)
+    for metric in (*EXPORTER, *COLLECTOR, *QUERY, *ARCHIVE, *TAP, *ADMISSION, *CATALOG.all_metrics)
     for name in metric.series_names
 }
 """The labels that every series of a metric carries."""

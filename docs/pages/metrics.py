@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from docs.pages.markdown import names, rows
+from streaming.admission.own_metrics import OWN as ADMISSION
 from streaming.archive.own_metrics import OWN as ARCHIVE
 from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.exporter.metrics.kafka_exporter import NAMES as KAFKA_EXPORTER
@@ -90,7 +91,10 @@ def page() -> str:
     ]
     for level in LEVEL_LABELS:
         lines += _section(_TITLES[level], level, [m for m in metrics if m.level == level])
-    programs = (("collector", COLLECTOR), ("query", QUERY), ("archive", ARCHIVE), ("tap", TAP))
+    programs = (
+        ("collector", COLLECTOR), ("query", QUERY), ("archive", ARCHIVE), ("tap", TAP),
+        ("admission", ADMISSION),
+    )  # fmt: skip
     for title, declared in programs:
         lines += _section(f"The {title} itself (`metrics.{title}_port`)", "cluster", declared)
     return "\n".join([*lines, *_kafka_exporter(), *_label_values(), *_risks()]) + "\n"

@@ -146,6 +146,18 @@ def exporter(ctx: click.Context) -> None:
 
 @main.command()
 @click.pass_context
+def admission(ctx: click.Context) -> None:
+    """Let broker pods go only when it is safe.
+
+    A validating webhook on evictions and deletions of pods, which asks the exporter's gate.
+    """
+    from streaming.admission.program import run
+
+    run(_config(ctx))
+
+
+@main.command()
+@click.pass_context
 def run(ctx: click.Context) -> None:
     """Run collector, query and exporter together.
 

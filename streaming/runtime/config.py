@@ -207,6 +207,35 @@ class AccessConfig(_Section, frozen=True):
         return _listed(self.operators)
 
 
+class AdmissionConfig(_Section, frozen=True):
+    """The webhook that lets broker pods go or stay."""
+
+    host: str = "0.0.0.0"
+    port: int = 9443
+    certificate: str = ""
+    key: str = ""
+    exporter: str = "http://127.0.0.1:9410"
+    terms: str = ""
+    when_unknown: Literal["refuse", "admit"] = "refuse"
+    deadline_ms: int = 8_000
+    selector: str = ""
+    first_broker: int = 0
+    kubernetes: str = ""
+    account: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of the pods of brokers, beside those of Strimzi."""
+        pairs = (part.partition("=") for part in _listed(self.selector))
+        return {name: value for name, _, value in pairs}
+
+    @property
+    def gate_terms(self) -> dict[str, str]:
+        """Parameters of the gate."""
+        pairs = (part.partition("=") for part in self.terms.split("&") if part)
+        return {name: value for name, _, value in pairs}
+
+
 class GrafanaConfig(_Section, frozen=True):
     """The Grafana for dashboards and annotations; empty ``url``: none."""
 
@@ -239,6 +268,7 @@ class MetricsConfig(_Section, frozen=True):
     query_port: int = 0
     tap_port: int = 0
     archive_port: int = 0
+    admission_port: int = 0
 
 
 class Config(_Section, frozen=True):
@@ -255,6 +285,7 @@ class Config(_Section, frozen=True):
     exporter: ExporterConfig = ExporterConfig()
     access: AccessConfig = AccessConfig()
     gate: GateConfig = GateConfig()
+    admission: AdmissionConfig = AdmissionConfig()
     metrics: MetricsConfig = MetricsConfig()
     grafana: GrafanaConfig = GrafanaConfig()
     health: HealthConfig = HealthConfig()
@@ -321,6 +352,7 @@ def given_by(environment: Mapping[str, str]) -> list[str]:
 
 
 _NOT_CONFIG: Final = {f"{PREFIX}CONFIG", f"{PREFIX}CACHE", f"{PREFIX}IVY_SETTINGS"}
+_LABEL: Final = re.compile(r"[\w./-]+=[\w.-]*")
 _CLIENT_PREFIXES: Final = (f"{PREFIX}CLUSTER_CLIENT_", f"{PREFIX}BUS_CLIENT_")
 
 
@@ -479,9 +511,21 @@ def _check(config: Config, origin: str) -> None:
              f"{text!r} is no address or network like 10.0.0.7 or 10.0.0.0/24")  # fmt: skip
     need(bool(c.access.proxies) or not c.access.operators, "access.operators",
          "names users of a proxy: access.proxies must say which proxy is believed")  # fmt: skip
-    need(bool(c.access.certificate) == bool(c.access.key), "access.key",
-         "certificate and key belong together: set both or neither")  # fmt: skip
-    for key in ("collector_port", "query_port", "tap_port", "archive_port"):
+    for name, section in (("access", c.access), ("admission", c.admission)):
+        need(bool(section.certificate) == bool(section.key), f"{name}.key",
+             "certificate and key belong together: set both or neither")  # fmt: skip
+    need(0 <= c.admission.port < 65536, "admission.port", "must be 0 to 65535")
+    need(_is_url(c.admission.exporter), "admission.exporter",
+         f"{c.admission.exporter!r} is not like http://kafka-twin-exporter:9410")  # fmt: skip
+    need(not c.admission.kubernetes or _is_url(c.admission.kubernetes), "admission.kubernetes",
+         f"{c.admission.kubernetes!r} is not like https://10.0.0.1:443")  # fmt: skip
+    need(100 <= c.admission.deadline_ms <= 29_000, "admission.deadline_ms",
+         "must be 100 to 29000: the API server waits for 30 s at most")  # fmt: skip
+    need(all(_LABEL.fullmatch(part) for part in _listed(c.admission.selector)),
+         "admission.selector", "must be labels like app=kafka, comma-separated")  # fmt: skip
+    need(re.fullmatch(r"([a-z_0-9]+=[a-z0-9]+(&|$))*", c.admission.terms) is not None,
+         "admission.terms", "must be parameters like margin=1&allow_rf1=true")  # fmt: skip
+    for key in ("collector_port", "query_port", "tap_port", "archive_port", "admission_port"):
         need(0 <= getattr(c.metrics, key) < 65536, f"metrics.{key}", "must be 0 (off) to 65535")
     need(not c.grafana.url or re.fullmatch(r"https?://[^/\s]+(/\S*)?", c.grafana.url) is not None,
          "grafana.url", "must be like https://grafana.example.org")  # fmt: skip

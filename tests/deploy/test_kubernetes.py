@@ -21,7 +21,7 @@ FOLDER = ROOT / "deploy" / "kubernetes"
 VERSIONS = ("1.30.0", "1.34.0")
 LARGEST_CONFIG_MAP = 1_048_576
 KUSTOMIZE = ("Kustomization", "Component")
-OTHERS = ("monitoring.coreos.com/v1", "spark.apache.org/v1")
+OTHERS = ("cert-manager.io/v1", "monitoring.coreos.com/v1", "spark.apache.org/v1")
 """API groups of operators: kubernetes-validate has no schema of theirs."""
 
 # Required fields of the operators' v1 resources, and all of their fields that are used here.
@@ -96,9 +96,9 @@ def test_the_spark_application_has_what_the_operator_asks_for():
     assert application["spec"]["applicationTolerations"]["restartConfig"]["restartPolicy"] == (
         "Always"
     )
-    [role] = of_kind("ServiceAccount")
+    accounts = {each["metadata"]["name"] for each in of_kind("ServiceAccount")}
     driver = "spark.kubernetes.authenticate.driver.serviceAccountName"
-    assert conf[driver] == role["metadata"]["name"]
+    assert conf[driver] in accounts
     [policy] = [d for d in of_kind("NetworkPolicy") if d["metadata"]["name"] == "kafka-twin-query"]
     [ingress] = policy["spec"]["ingress"]
     assert {str(port["port"]) for port in ingress["ports"]} == {
@@ -126,7 +126,7 @@ def test_no_pod_may_do_more_than_it_must(pod: str):
     assert own["seccompProfile"] == {"type": "RuntimeDefault"}
     # KAFKA_TWIN_EXPORTER_PORT=tcp://... would be taken for a setting, and refused.
     assert spec["enableServiceLinks"] is False
-    if pod != "driver":  # it starts executors
+    if pod not in ("driver", "kafka-twin-admission"):  # they ask the API server
         assert spec["automountServiceAccountToken"] is False
     for container in spec["containers"]:
         assert container["securityContext"] == {
@@ -147,6 +147,10 @@ def test_every_container_has_limits_and_probes_that_the_images_can_answer(pod: s
         if pod == "executor":
             continue  # the driver watches over it
         for probe in ("startupProbe", "livenessProbe"):
+            if pod == "kafka-twin-admission":  # it has nothing to do but to answer
+                answered = {"path": "/healthz", "port": "https", "scheme": "HTTPS"}
+                assert container[probe]["httpGet"] == answered
+                continue
             program, name, seconds = container[probe]["exec"]["command"]
             assert (program, int(seconds) >= 60) == ("kafka-twin-alive", True)
             assert name in ("collector", "query", "archive", "exporter")
@@ -180,6 +184,36 @@ def test_executors_get_the_certificate_authority_and_no_secret():
     assert [volume["name"] for volume in spec["volumes"]] == ["ca", "tmp"]
     [container] = spec["containers"]
     assert not {"env", "envFrom"} & container.keys()
+
+
+def test_the_webhook_is_called_at_its_service_and_its_certificate_is_that_of_the_service():
+    [webhooks] = of_kind("ValidatingWebhookConfiguration")
+    [webhook] = webhooks["webhooks"]
+    at = webhook["clientConfig"]["service"]
+    [service] = [d for d in of_kind("Service") if d["metadata"]["name"] == at["name"]]
+    assert at["port"] in {port["port"] for port in service["spec"]["ports"]}
+    [certificate] = of_kind("Certificate")
+    assert certificate["spec"]["dnsNames"] == [f"{at['name']}.{at['namespace']}.svc"]
+    named = f"{at['namespace']}/{certificate['metadata']['name']}"
+    assert webhooks["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": named}
+    spec = PODS["kafka-twin-admission"]
+    [tls] = [volume for volume in spec["volumes"] if volume["name"] == "tls"]
+    assert tls["secret"]["secretName"] == certificate["spec"]["secretName"]
+    [container] = spec["containers"]
+    environment = {each["name"]: each["value"] for each in container["env"]}
+    config = load(None, environment)
+    assert webhook["timeoutSeconds"] * 1_000 > config.admission.deadline_ms
+    [port] = container["ports"]
+    assert port["containerPort"] == config.admission.port
+    assert {each["port"] for each in of_named_policy("kafka-twin-admission")} == {port["name"]}
+
+
+def of_named_policy(name: str) -> list[Manifest]:
+    """The ports of a NetworkPolicy."""
+    [policy] = [d for d in of_kind("NetworkPolicy") if d["metadata"]["name"] == name]
+    [ingress] = policy["spec"]["ingress"]
+    ports: list[Manifest] = ingress["ports"]
+    return ports
 
 
 def test_one_query_works_on_a_checkpoint():

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streaming.admission.own_metrics import OWN as ADMISSION
 from streaming.archive.own_metrics import OWN as ARCHIVE
 from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.exporter.metrics.kafka_exporter import NAMES as KAFKA_EXPORTER
@@ -18,7 +19,9 @@ from tests.exporter.test_exporter import a_busy_store, a_full_store, exposition
 from twin.builtin import CATALOG
 from twin.declarations.declare import LEVEL_LABELS
 
-PROGRAMS = {"archive": ARCHIVE, "collector": COLLECTOR, "query": QUERY, "tap": TAP}
+PROGRAMS = {
+    "admission": ADMISSION, "archive": ARCHIVE, "collector": COLLECTOR, "query": QUERY, "tap": TAP,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("granularity", ["cluster", "topic", "partition"])
@@ -56,7 +59,8 @@ def test_every_series_of_a_program_is_documented(program: str) -> None:
 
 
 def test_nothing_is_documented_that_no_program_declares() -> None:
-    declared = (*CATALOG.all_metrics, *EXPORTER, *COLLECTOR, *QUERY, *ARCHIVE, *TAP)
+    programs = [metric for declared in PROGRAMS.values() for metric in declared]
+    declared = (*CATALOG.all_metrics, *EXPORTER, *programs)
     assert set(on_page()) == {metric.series_name for metric in declared} | set(KAFKA_EXPORTER)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from streaming.admission.own_metrics import OWN as ADMISSION
 from streaming.archive.own_metrics import OWN as ARCHIVE
 from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.exporter.metrics.series import SERIES_LEVELS
@@ -14,7 +15,7 @@ from twin.builtin import CATALOG
 from twin.declarations.declare import LEVEL_LABELS
 from twin.declarations.signature import Reads
 
-METRICS = (*CATALOG.all_metrics, *OWN, *COLLECTOR, *QUERY, *ARCHIVE, *TAP)
+METRICS = (*CATALOG.all_metrics, *OWN, *COLLECTOR, *QUERY, *ARCHIVE, *TAP, *ADMISSION)
 BY_NAME = {metric.series_name: metric for metric in METRICS}
 
 REFERS_ELSEWHERE = re.compile(

@@ -1,0 +1,61 @@
+"""Asks the exporter whether brokers may be restarted together."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import msgspec
+
+from streaming.questions.restart import RestartVerdict, Verdict, verdict_lines
+from streaming.runtime.http_errors import reason, short, system_error
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The verdict, and why in a few lines."""
+
+    verdict: Verdict
+    why: str
+
+
+class Gate:
+    """The exporter's gate. Without an answer the verdict is unknown."""
+
+    def __init__(self, url: str, token: str, terms: Mapping[str, str]) -> None:
+        """
+        Args:
+            url: of the exporter.
+            token: of the exporter's ``[access]``, empty if it needs none.
+            terms: parameters of the gate, such as ``allow_rf1``.
+        """
+        self._url, self._terms = url, dict(terms)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._verify = url.startswith("https:") and ssl.create_default_context()
+
+    async def ask(self, broker: int, others: Sequence[int]) -> Answer:
+        """Whether the broker may be restarted while the others are away too."""
+        parameters: dict[str, Any] = {**self._terms, "with": list(others)}
+        try:
+            async with httpx2.AsyncClient(
+                verify=self._verify, trust_env=False, follow_redirects=False, timeout=None
+            ) as client:  # the deadline of a review limits all of it
+                answer = await client.get(
+                    f"{self._url}/api/v1/brokers/{broker}/restart", params=parameters,
+                    headers=self._headers,
+                )  # fmt: skip
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            cause = system_error(error)
+            why = short(error) if cause is None else reason(cause)
+            return Answer("unknown", f"the exporter {self._url} does not answer: {why}")
+        try:
+            if answer.status_code != httpx2.codes.OK:
+                why = answer.json()["error"]
+                return Answer("unknown", f"the exporter gives no verdict: {why}")
+            verdict = msgspec.json.decode(answer.content, type=RestartVerdict)
+        except (ValueError, KeyError, TypeError):
+            return Answer("unknown", f"{self._url} is not an exporter of kafka-twin")
+        return Answer(verdict["verdict"], "; ".join(map(str.strip, verdict_lines(verdict))))

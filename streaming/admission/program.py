@@ -1,0 +1,61 @@
+"""``kafka-twin admission``: a validating webhook on evictions and deletions of broker pods.
+
+It asks the exporter's gate, so a drained node waits until its broker may go. Its memory of brokers
+that were let go a moment ago is its own: run one of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import structlog
+
+from streaming.admission.gate import Gate
+from streaming.admission.kubernetes import IN_CLUSTER, Kubernetes, address
+from streaming.admission.own_metrics import OWN
+from streaming.admission.webhook import Webhook, application
+from streaming.runtime.config import Config
+from streaming.runtime.errors import UserError
+from streaming.runtime.program_metrics import ProgramMetrics, served
+from streaming.serving.certificate import certificate_of
+from streaming.serving.server import Server, listen
+
+log = structlog.get_logger("admission")
+
+
+class AdmissionError(UserError):
+    """The webhook cannot start; one line says why."""
+
+
+def run(config: Config) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Raises:
+        AdmissionError: there is no certificate: the API server speaks TLS alone.
+        CertificateError: the certificate cannot be used.
+        KubernetesError: there is no API server.
+        ListenError, MetricsPortError: a port is not available.
+    """
+    section, at = config.admission, config.metrics
+    certificate = certificate_of(section.certificate, section.key)
+    if certificate is None:
+        raise AdmissionError(
+            "admission.certificate: is not set: the API server calls webhooks by TLS alone"
+        )
+    folder = Path(section.account) if section.account else IN_CLUSTER
+    kubernetes = Kubernetes(section.kubernetes or address(), folder)
+    token = config.access.token or config.access.operator_token
+    metrics = ProgramMetrics(config.cluster.name, OWN)
+    webhook = Webhook(
+        section, kubernetes, Gate(section.exporter, token, section.gate_terms), metrics
+    )
+    listening = listen(section.host, section.port, setting="admission.port")
+    host, port = listening.getsockname()[:2]
+    server = Server(application(webhook), certificate)
+    log.info("serving", url=f"https://{host}:{port}/admit", exporter=section.exporter)
+    try:
+        with served(metrics.registry, at.host, at.admission_port, "metrics.admission_port"):
+            server.run(sockets=[listening])
+    finally:
+        listening.close()
+        log.info("stopped")

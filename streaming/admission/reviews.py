@@ -1,0 +1,94 @@
+"""The API server's questions about a request, and their answers (``admission.k8s.io/v1``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from streaming.runtime.errors import UserError
+
+VERSION: Final = "admission.k8s.io/v1"
+
+TRY_AGAIN: Final = 429
+"""Status of a refusal: kubectl drain waits and evicts again, as it does for a PodDisruptionBudget.
+"""
+
+
+class ReviewError(UserError):
+    """What was sent is no review; one line says why."""
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """What kind of object the request is about."""
+
+    group: str = ""
+    resource: str = ""
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel"):
+    """A request that is to be admitted or refused."""
+
+    uid: str
+    operation: str
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    sub_resource: str = ""
+    dry_run: bool | None = None
+    old_object: dict[str, Any] | None = None
+
+    @property
+    def is_eviction(self) -> bool:
+        """Somebody evicts a pod."""
+        return self._is("CREATE", "eviction")
+
+    @property
+    def is_deletion(self) -> bool:
+        """Somebody deletes a pod."""
+        return self._is("DELETE", "")
+
+    def _is(self, operation: str, sub_resource: str) -> bool:
+        of_pods = (self.resource.group, self.resource.resource) == ("", "pods")
+        return of_pods and (self.operation, self.sub_resource) == (operation, sub_resource)
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    request: Request
+
+
+def request_of(body: bytes) -> Request:
+    """The request in a review.
+
+    Raises:
+        ReviewError: it is no review, or one of another version.
+    """
+    try:
+        review = msgspec.json.decode(body, type=_Review)
+    except msgspec.MsgspecError as error:
+        raise ReviewError(f"no AdmissionReview: {error}") from None
+    if (review.api_version, review.kind) != (VERSION, "AdmissionReview"):
+        raise ReviewError(f"{review.kind} {review.api_version}: only AdmissionReview {VERSION}")
+    return review.request
+
+
+def answer_to(
+    uid: str, *, allowed: bool, message: str = "", warnings: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The review that answers the request.
+
+    Args:
+        uid: of the request.
+        allowed: whether it is admitted.
+        message: why it is refused, for whoever asked.
+        warnings: what whoever asked is told although it is admitted.
+    """
+    response: dict[str, Any] = {"uid": uid, "allowed": allowed}
+    if not allowed:
+        response["status"] = {"code": TRY_AGAIN, "reason": "TooManyRequests", "message": message}
+    if warnings:
+        response["warnings"] = list(warnings)
+    return {"apiVersion": VERSION, "kind": "AdmissionReview", "response": response}
