@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ class Answer:
 
     verdict: Verdict
     why: str
+    is_late: bool = False  # it is unknown since the twin has not looked yet, or no more
 
 
 class Gate:
@@ -36,9 +38,18 @@ class Gate:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._verify = url.startswith("https:") and ssl.create_default_context()
 
-    async def ask(self, broker: int, others: Sequence[int]) -> Answer:
-        """Whether the broker may be restarted while the others are away too."""
+    async def ask(self, broker: int, others: Sequence[int], since_s: float | None = None) -> Answer:
+        """Whether the broker may be restarted while the others are away too.
+
+        Args:
+            broker: its id.
+            others: their ids.
+            since_s: a Unix time in seconds. The verdict is unknown until the twin has observed the
+                whole cluster after it. None: by what the twin has observed last.
+        """
         parameters: dict[str, Any] = {**self._terms, "with": list(others)}
+        if since_s is not None:
+            parameters["since"] = math.ceil(since_s)  # the API takes whole seconds
         try:
             async with httpx2.AsyncClient(
                 verify=self._verify, trust_env=False, follow_redirects=False, timeout=None
@@ -58,4 +69,5 @@ class Gate:
             verdict = msgspec.json.decode(answer.content, type=RestartVerdict)
         except (ValueError, KeyError, TypeError):
             return Answer("unknown", f"{self._url} is not an exporter of kafka-twin")
-        return Answer(verdict["verdict"], "; ".join(map(str.strip, verdict_lines(verdict))))
+        why = "; ".join(map(str.strip, verdict_lines(verdict)))
+        return Answer(verdict["verdict"], why, is_late=verdict["stale"] is not None)

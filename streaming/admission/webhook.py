@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,8 @@ _MOST_BODY_BYTES: Final = 3 << 20
 _REPORT_AGAIN_S: Final = 60.0
 """kubectl drain tries again every 5 s: the same event is written once in this time."""
 
+_LOOK_EVERY_S: Final = 0.5
+
 log = structlog.get_logger("admission")
 
 
@@ -40,14 +42,17 @@ class Decision:
     outcome: str = ""  # empty: it is no broker's pod, and is not counted
     text: str = ""
     pod: Pod | None = None
+    is_early: bool = False  # the twin has not looked since the request
 
 
 class Webhook:
     """Decides reviews. They are judged in turn, so that several drains do not miss each other."""
 
     def __init__(
-        self, config: AdmissionConfig, kubernetes: Kubernetes, gate: Gate, metrics: ProgramMetrics
-    ) -> None:
+        self, config: AdmissionConfig, kubernetes: Kubernetes, gate: Gate, metrics: ProgramMetrics,
+        unix_time_s: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self._unix_time_s = unix_time_s
         self._config, self._kubernetes, self._gate = config, kubernetes, gate
         self._metrics = metrics
         self._going = GoingBrokers()
@@ -82,12 +87,26 @@ class Webhook:
         broker = broker_of(pod, self._config.labels, self._config.first_broker)
         if broker is None:
             return Decision(True)
+        asked_s = self._unix_time_s()
+        decision = await self._in_turn(request, pod, broker, None)
+        if decision.outcome != "admitted":
+            return decision
+        # Another broker may have crashed since the twin looked last, so it has to look again.
+        while (decision := await self._in_turn(request, pod, broker, asked_s)).is_early:
+            await asyncio.sleep(_LOOK_EVERY_S)
+        return decision
+
+    async def _in_turn(
+        self, request: Request, pod: Pod, broker: int, since_s: float | None
+    ) -> Decision:
+        """A decision while no other is made; without ``since_s`` one that is safe is not final."""
         async with self._turn:
             now_s = time.monotonic()
             others = self._going.others(broker, now_s)
-            answer = await self._gate.ask(broker, others)
+            answer = await self._gate.ask(broker, others, since_s)
             decision = self._decision(answer, pod)
-            if decision.allowed and not request.dry_run:
+            is_final = since_s is not None or decision.outcome != "admitted"
+            if is_final and decision.allowed and not decision.is_early and not request.dry_run:
                 self._going.add(broker, pod.grace_s, now_s)
         return decision
 
@@ -103,11 +122,12 @@ class Webhook:
             return Decision(True, "allowed", f"{ALLOW} lets it go: {answer.why}", pod)
         if answer.verdict == "unsafe":
             return Decision(False, "refused", answer.why, pod)
-        return self._unknown(answer.why, pod)
+        return self._unknown(answer.why, pod, answer.is_late)
 
-    def _unknown(self, why: str, pod: Pod | None) -> Decision:
+    def _unknown(self, why: str, pod: Pod | None, is_early: bool = False) -> Decision:
         is_open = self._config.when_unknown == "admit"
-        return Decision(is_open, f"unknown_{'admitted' if is_open else 'refused'}", why, pod)
+        outcome = f"unknown_{'admitted' if is_open else 'refused'}"
+        return Decision(is_open, outcome, why, pod, is_early)
 
     async def report(self, decision: Decision) -> None:
         """Write why a pod may not go, or may although that is not safe, where people look."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +18,23 @@ from starlette.testclient import TestClient
 from streaming.admission.gate import Gate
 from streaming.admission.kubernetes import Kubernetes, KubernetesError, address
 from streaming.admission.own_metrics import OWN
-from streaming.admission.webhook import Webhook, application
-from streaming.runtime.config import AccessConfig, AdmissionConfig
+from streaming.admission.webhook import Webhook
+from streaming.admission.webhook import application as webhook_application
+from streaming.exporter.api import application
+from streaming.exporter.metrics.exposition import Renderer
+from streaming.exporter.source import ViewSource
+from streaming.runtime.config import AccessConfig, AdmissionConfig, ExporterConfig
 from streaming.runtime.program_metrics import ProgramMetrics
 from tests.admission.api_server import ApiServer, a_pod, serving
 from tests.builders import NOW_MS, Partition, a_state
-from tests.exporter.agents.asking import an_application
 from tests.exporter.serving import served
 from tests.exporter.test_exporter import a_store
 from tests.twin.test_gate import quorum
 from tests.waiting import until
+from twin.builtin import CATALOG
 
 UIDS = itertools.count()
+CYCLE_MS = 5_000
 PARTITIONS = (
     Partition("one", replicas=(1, 2, 3)), Partition("two", replicas=(2, 3, 4)),
     Partition("single", replicas=(5,)),
@@ -71,25 +78,46 @@ class Running:
         return value or 0.0
 
 
+class Twin:
+    """An exporter whose newest view is what ``show`` showed last: two cycles of the cluster."""
+
+    def __init__(self) -> None:
+        self.show(NOW_MS)
+
+    def show(self, at_ms: int, **cluster: Any) -> None:
+        two = {topic: {"min_insync_replicas": 2} for topic in ("one", "two")}
+        before = a_state(*PARTITIONS, at_ms=at_ms - CYCLE_MS, topics=two)
+        state = a_state(*PARTITIONS, at_ms=at_ms, topics=two, since=before, **cluster)
+        store = a_store(state.with_tables(quorum(0, 0, 0, 0, 0)))
+        self._rendered = Renderer(CATALOG, "c", ExporterConfig()).render(store.view)
+        self._now_ms = at_ms + 1_000
+
+    def app(self, access: AccessConfig) -> Any:
+        source = ViewSource(CATALOG, "c", lambda: self._rendered, lambda: self._now_ms)
+        return application(source, access=access)
+
+
 @contextmanager
 def running(
     folder: Path, exporter: str = "", access: AccessConfig = AccessConfig(), token: str = "",
-    **config: Any,
+    twin: Twin | None = None, asked_ms: int = NOW_MS - CYCLE_MS, **config: Any,
 ) -> Iterator[Running]:  # fmt: skip
-    """The webhook of a cluster of five brokers, in the pods kafka-1 to kafka-5."""
-    two = dict.fromkeys(("one", "two"), {"min_insync_replicas": 2})
-    state = a_state(*PARTITIONS, at_ms=NOW_MS, topics=two)
-    store = a_store(state.with_tables(quorum(0, 0, 0, 0, 0)))
+    """The webhook of a cluster of five brokers, in the pods kafka-1 to kafka-5.
+
+    Reviews come at ``asked_ms``; by default the twin has looked since then.
+    """
     server = ApiServer()
     for number in range(1, 6):
         name = f"kafka-{number}"
         server.pods["kafka", name] = a_pod(name, labels={"app": "kafka"})
     section = AdmissionConfig(selector="app=kafka", **config)
     metrics = ProgramMetrics("c", OWN)
-    with served(an_application(store, access)) as url, serving(server, folder) as kubernetes:
+    app = (twin or Twin()).app(access)
+    with served(app) as url, serving(server, folder) as kubernetes:
         gate = Gate(exporter or url, token, section.gate_terms)
-        webhook = Webhook(section, Kubernetes(kubernetes, folder), gate, metrics)
-        with TestClient(application(webhook)) as client:
+        api = Kubernetes(kubernetes, folder)
+        webhook = Webhook(section, api, gate, metrics, lambda: asked_ms / 1_000)
+        with TestClient(webhook_application(webhook)) as client:
             yield Running(client, server, metrics)
 
 
@@ -118,6 +146,32 @@ def test_brokers_that_go_at_once_are_judged_together(tmp_path: Path):
     with running(tmp_path) as here:
         assert here.allows("kafka-3", dryRun=True)
         assert here.allows("kafka-2"), "a dry run lets nobody go"
+
+
+def test_a_broker_goes_only_by_what_was_observed_since_it_was_asked(tmp_path: Path):
+    """Broker 1 has crashed since the twin looked: with 2, the topic one would have one replica."""
+    twin, later_ms = Twin(), NOW_MS + 2 * CYCLE_MS
+    with (
+        running(tmp_path, twin=twin, asked_ms=NOW_MS + 1) as here,
+        ThreadPoolExecutor(1) as asking,
+    ):
+        answer = asking.submit(here.answer, "kafka-2")
+        time.sleep(1.5)
+        assert not answer.done(), "it waits"
+        twin.show(later_ms, silent=(1,))
+        refused = answer.result(60)
+        assert not refused["allowed"]
+        assert "brokers do not answer: broker 1" in refused["status"]["message"]
+        twin.show(later_ms + CYCLE_MS)
+        assert here.allows("kafka-2")
+
+
+def test_a_twin_that_does_not_look_again_is_unknown_at_the_deadline(tmp_path: Path):
+    with running(tmp_path, asked_ms=NOW_MS + 1, deadline_ms=1_500) as here:
+        status = here.answer("kafka-4")["status"]
+        assert "no verdict within admission.deadline_ms" in status["message"]
+        assert "one replica" in here.answer("kafka-5")["status"]["message"], "it need not wait"
+        assert (here.count("unknown_refused"), here.count("refused")) == (1, 1)
 
 
 def test_the_gates_terms_and_its_token_are_those_of_the_configuration(tmp_path: Path):
