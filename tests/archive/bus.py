@@ -44,8 +44,11 @@ class SimulatedBus:
     def at_ms(self, cycle: int) -> int:
         return self.start_ms + cycle * INTERVAL_MS
 
-    def cycle(self, of: Sequence[int] = range(SHARDS)) -> None:
-        """A cycle of those shards and of the cluster's own."""
+    def cycle(self, of: Sequence[int] = range(SHARDS), is_sent: bool = True) -> None:
+        """A cycle of those shards and of the cluster's own.
+
+        One that is not sent was taken together with the next one, by a query that was late.
+        """
         at_ms, reported = self.at_ms(len(self.states)), []
         for n in range(SHARDS):
             simulated = self.simulated[n]
@@ -55,9 +58,10 @@ class SimulatedBus:
             if n in of:
                 self._states[n], _ = step(self._states[n], sent, at_ms)
                 reported += reports(self._states[n])
-                self._send(self._states[n], at_ms)
+                if is_sent:
+                    self._send(self._states[n], at_ms)
         self._own, _ = step_cluster(self._own, reported)
-        for message in codec.encode_parts(self._own):
+        for message in codec.encode_parts(self._own) if is_sent else ():
             self._record(self.records, key(CLUSTER, -1), message, at_ms)
         self.states.append({**self._states, -1: self._own})
 

@@ -131,6 +131,21 @@ def test_cycles_that_the_archive_missed_are_a_gap_and_are_not_filled(tmp_path: P
         assert_equal(past, bus, cycle)
 
 
+def test_a_cycle_that_the_query_took_with_the_next_one_is_not_filled_and_is_no_gap(tmp_path: Path):
+    bus = a_bus(4)
+    bus.cycle(is_sent=False)
+    for _ in range(6):
+        bus.cycle()
+    program = Program(bus, tmp_path)
+    program.run()
+    past = program.past()
+    for moment_ms in (bus.at_ms(4), bus.at_ms(5) - 1):
+        found = past.view(moment_ms)
+        assert (found.at_ms, found.complete) == (bus.at_ms(3), False)
+    for cycle in (3, 5, 6):
+        assert_equal(past, bus, cycle)
+
+
 def test_a_shard_that_is_missing_is_unknown_and_the_view_is_incomplete(tmp_path: Path):
     bus = a_bus(8)
     for _ in range(8):

@@ -45,6 +45,7 @@ class PastResult:
     ends: int = 0  # log end offsets that the replay had within the resolution
     unknown: int = 0  # moments without an answer, or without all of one, whose cycle is missing
     gaps: int = 0  # made on purpose
+    unpublished: int = 0  # of the unknown ones, cycles that the query took with the next one
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -72,13 +73,15 @@ def judge_past(
     end offset has to be one that the replay had since the measurements before. Remote segments
     become known between two cycles, and the query may take them with either: the archive may have
     them a cycle sooner or later than the replay. A moment is unknown exactly where a shard's cycle
-    was not archived, and all cycles were but those of the gaps that were made on purpose.
+    was not archived, and all cycles were but those of the gaps that were made on purpose, and those
+    that the query took together with the next one: of these not even the cluster's own shard has a
+    snapshot, and the answer says that it is of the cycle before and incomplete.
     """
     catalog, wrong = catalog_of(config), list[str]()
     tables = ArchiveTables(config.archive.path)
     archive = ArchivePast(tables, catalog, config.cluster.name, config.collector.interval_ms)
     archived = _archived(tables)
-    equal = ends = unknown = 0
+    equal = ends = unknown = unpublished = 0
     before_ms = 2 * config.archive.trigger_ms + 2 * config.collector.interval_ms  # not yet archived
     with closing(Capsule(capsule)) as opened:
         replay = CapsulePast(opened)
@@ -103,7 +106,10 @@ def judge_past(
                 unknown += 1
                 if is_archived:
                     wrong.append(f"{time_text(at_ms)} is unknown, and its cycle was archived")
-                if not any(gap.from_ms - before_ms <= at_ms <= gap.to_ms for gap in gaps):
+                is_said = found is not None and not found.complete and found.at_ms < true.at_ms
+                if is_said and (CLUSTER, true.at_ms) not in archived:
+                    unpublished += 1
+                elif not any(gap.from_ms - before_ms <= at_ms <= gap.to_ms for gap in gaps):
                     wrong.append(f"{time_text(at_ms)} is unknown, and in no gap")
                 continue
             if not is_archived:
@@ -122,7 +128,7 @@ def judge_past(
                     ends += 1
                 else:
                     wrong.append(f"{time_text(at_ms)}: log end {end} of {key} was never so")
-    return PastResult(equal, ends, unknown, len(gaps), wrong)
+    return PastResult(equal, ends, unknown, len(gaps), unpublished, wrong)
 
 
 def _asked(archive: ArchivePast, at_ms: int) -> PastView | None:
@@ -137,7 +143,7 @@ def _archived(tables: ArchiveTables) -> set[tuple[int, int]]:
     rows = tables.read(CYCLES, columns=["shard", "at"])
     assert rows is not None
     pairs = zip(rows.column("shard").to_pylist(), times_of(rows.column("at")), strict=True)
-    return {(shard, int(at_ms)) for shard, at_ms in pairs if shard != CLUSTER}
+    return {(shard, int(at_ms)) for shard, at_ms in pairs}
 
 
 def _different(

@@ -112,7 +112,8 @@ class Report:
         p = self.past
         return (
             f"{p.equal} moments as a replay has them, with {p.ends} log end offsets within the "
-            f"resolution; {p.unknown} unknown in {p.gaps} gaps on purpose, {len(p.wrong)} wrong"
+            f"resolution; {p.unknown} unknown, of which {p.unpublished} have no snapshot, and "
+            f"{p.gaps} gaps on purpose; {len(p.wrong)} wrong"
         )
 
     def _disagreements(self) -> list[str]:
@@ -157,6 +158,7 @@ class Report:
                 "ends": self.past.ends,
                 "unknown": self.past.unknown,
                 "gaps": self.past.gaps,
+                "unpublished": self.past.unpublished,
                 "wrong": len(self.past.wrong),
             },
             "objections": self.objections(),

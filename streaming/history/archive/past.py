@@ -48,6 +48,9 @@ from twin.engine.state import ShardState
 KEPT_VIEWS: Final = 4
 """A view of a million replicas takes 134 MB."""
 
+_SHORT_CYCLES: Final = 3
+"""Of an absence that is no gap: up to the next cycle the state before is known, and incomplete."""
+
 LOOK_EVERY_S: Final = 5.0
 """How soon what was archived meanwhile can be asked about."""
 
@@ -231,12 +234,15 @@ class ArchivePast:
         late = at_ms - cycle.at_ms >= self._interval_ms
         if not len(following):
             # The newest of all: cycles after it may be archived soon.
-            is_old = at_ms - cycle.at_ms >= 3 * self._interval_ms
+            is_old = at_ms - cycle.at_ms >= _SHORT_CYCLES * self._interval_ms
             return _Found(cycle, not late, shards, at_ms if is_old else UNKNOWN)
         after = following[0]
+        after_ms = int(times["at"][after])
         is_next = int(times["previous_at"][after]) == cycle.at_ms
-        if not is_next and late:
-            return _Found(cycle, False, shards, int(times["at"][after]))
+        # A query that is late takes two cycles at once, and only the second has a snapshot.
+        is_gap = not is_next and after_ms - cycle.at_ms > _SHORT_CYCLES * self._interval_ms
+        if late and is_gap:
+            return _Found(cycle, False, shards, after_ms)
         return _Found(cycle, not late or int(number[after]) == cycle.number + 1, shards, UNKNOWN)
 
     def _view(self, known: Mapping[int, _Found], shards: int) -> ClusterView:
