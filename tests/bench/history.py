@@ -200,7 +200,7 @@ def _add_hours(tables: ArchiveTables, made: ArchiveTables, copies: int) -> None:
         for number in range(HOURS - 1, 0, -1):
             before = _earlier(rows, number)
             for shard in range(copies if name == CYCLES else 1):
-                made.append(name, _of_shard(before, shard), f"hour {number} {shard}", 0)
+                made.append(name, _of_shard(before, shard, copies), f"hour {number} {shard}", 0)
 
 
 def _earlier(rows: pa.Table, hours: int) -> pa.Table:
@@ -214,9 +214,12 @@ def _earlier(rows: pa.Table, hours: int) -> pa.Table:
     return rows.set_column(at, rows.schema.field(at), pa.repeat(hour, rows.num_rows))
 
 
-def _of_shard(rows: pa.Table, shard: int) -> pa.Table:
-    column = pa.repeat(pa.scalar(shard, pa.int32()), rows.num_rows)
-    return rows.set_column(rows.schema.get_field_index("shard"), "shard", column)
+def _of_shard(rows: pa.Table, shard: int, shards: int) -> pa.Table:
+    for name, value in (("shard", shard), ("shards", shards)):
+        if name in rows.schema.names:
+            column = pa.repeat(pa.scalar(value, pa.int32()), rows.num_rows)
+            rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+    return rows
 
 
 def copied(tables: ArchiveTables, folder: Path, copies: int) -> ArchiveTables:
@@ -229,7 +232,7 @@ def copied(tables: ArchiveTables, folder: Path, copies: int) -> ArchiveTables:
         minute = times_of(rows.column("at")) // 60_000
         for number, of in enumerate(np.unique(minute).tolist()):
             batch = rows.filter(pa.array(minute == of))
-            shards = [_of_shard(batch, n) for n in range(copies)]
+            shards = [_of_shard(batch, n, copies) for n in range(copies)]
             made.append(name, pa.concat_tables(shards), "copies", number)
     return made
 

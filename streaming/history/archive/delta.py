@@ -120,7 +120,7 @@ class ArchiveTables:
 
     def read(
         self, name: str, hours: Sequence[str] | None = None, columns: Sequence[str] | None = None,
-        until_ms: int | None = None,
+        until_ms: int | None = None, after_ms: int | None = None,
     ) -> pa.Table | None:  # fmt: skip
         """Rows of a table; None before it was written first.
 
@@ -129,6 +129,7 @@ class ArchiveTables:
             hours: those to read; all if None.
             columns: those to read; all if None.
             until_ms: the time of the last rows.
+            after_ms: the time after which the first ones are.
 
         Raises:
             ArchiveError: the table cannot be read.
@@ -138,7 +139,7 @@ class ArchiveTables:
             if found is None:
                 return None
             names = None if columns is None else [c for c in columns if c in found.schema.names]
-            return found.to_table(columns=names, filter=wanted_rows(None, until_ms, None))
+            return found.to_table(columns=names, filter=wanted_rows(after_ms, until_ms, None))
 
     def batches(
         self, name: str, hours: Sequence[str], columns: Sequence[str], sparse: Collection[str],
@@ -162,6 +163,17 @@ class ArchiveTables:
             found = self._dataset(name, hours, coded)
             if found is not None:
                 yield from scanning.batches(found, columns, sparse, wanted)
+
+    def open(self) -> None:
+        """Read the logs of tables that are there and not open yet, before somebody waits for that.
+
+        Raises:
+            ArchiveError: a table cannot be read.
+        """
+        with self._saying("read"):
+            for name in WRITTEN_IN_ORDER:
+                if name not in self._opened:
+                    self._table(name)
 
     def hours(self) -> list[str]:
         """The hours that the archive has, in order."""

@@ -54,6 +54,8 @@ _SHORT_CYCLES: Final = 3
 LOOK_EVERY_S: Final = 5.0
 """How soon what was archived meanwhile can be asked about."""
 
+_NEAR_MS: Final = 300_000
+
 _Key = tuple[bool, tuple[int, ...], int | None]
 """Whether it is complete, the cycles of the shards, and the one shard that it has; None for all."""
 
@@ -190,6 +192,7 @@ class ArchivePast:
     def _look(self) -> Span:
         now_s = time.monotonic()
         if self._span is None or now_s - self._span[0] > LOOK_EVERY_S:
+            self._tables.open()
             hours = self._tables.hours()
             rows = self._tables.read(layout.CYCLES, hours[:1], ["at"])
             begin = times_of(rows.column("at")) if rows is not None else np.zeros(0, np.int64)
@@ -202,7 +205,17 @@ class ArchivePast:
         """By shard, the newest cycle at or before the moment."""
         hour = datetime.fromisoformat(f"{hour_of(at_ms)}:00")
         hours = [f"{hour + timedelta(hours=n):%Y-%m-%dT%H}" for n in (-1, 0, 1)]
-        rows = self._tables.read(layout.CYCLES, hours)
+        # The hour that is not compacted has a file for each minute: mostly a few are enough.
+        near = self._tables.read(
+            layout.CYCLES, hours, after_ms=at_ms - _NEAR_MS, until_ms=at_ms + _NEAR_MS
+        )
+        found = self._newest(near, at_ms)
+        if not _is_whole(found):
+            found = self._newest(self._tables.read(layout.CYCLES, hours), at_ms)
+        return found
+
+    def _newest(self, rows: pa.Table | None, at_ms: int) -> dict[int, _Found]:
+        """The same, in these rows of cycles."""
         if rows is None:
             return {}
         rows = rows.sort_by([("shard", "ascending"), ("at", "ascending")])
@@ -301,6 +314,17 @@ class ArchivePast:
         sparse = sparse_columns(self._catalog, name)
         batches = self._tables.batches(name, hours, names, sparse, wanted, coded)
         return by_shard(batches, sparse)
+
+
+def _is_whole(found: Mapping[int, _Found]) -> bool:
+    """Whether every shard has a cycle and one with measurements, and none is missing."""
+    of_shards = [each for shard, each in found.items() if shard != CLUSTER]
+    return bool(of_shards) and all(_is_sure(each, len(of_shards)) for each in of_shards)
+
+
+def _is_sure(found: _Found, shards: int) -> bool:
+    is_measured = found.cycle.measured_ms > 0
+    return found.shards == shards and found.missing_until_ms < 0 and is_measured
 
 
 def _gap(at_ms: int, found: Mapping[int, _Found]) -> str:
