@@ -144,7 +144,8 @@ def _options(url: str, answer_within_s: float) -> dict[str, Any]:
 
 def _authorization() -> dict[str, str]:
     """The header with the token of the configuration that the command was given."""
-    access = load(click.get_current_context().find_root().obj).access
+    command = click.get_current_context(silent=True)
+    access = load(command and command.find_root().obj).access
     token = access.operator_token or access.token
     return {"Authorization": f"Bearer {token}"} if token else {}
 
