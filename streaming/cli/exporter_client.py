@@ -145,7 +145,7 @@ def _options(url: str, answer_within_s: float) -> dict[str, Any]:
 def _authorization() -> dict[str, str]:
     """The header with the token of the configuration that the command was given."""
     command = click.get_current_context(silent=True)
-    access = load(command and command.find_root().obj).access
+    access = load(None if command is None else command.find_root().obj).access
     token = access.operator_token or access.token
     return {"Authorization": f"Bearer {token}"} if token else {}
 
