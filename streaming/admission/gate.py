@@ -12,7 +12,7 @@ import httpx2
 import msgspec
 
 from streaming.questions.restart import RestartVerdict, Verdict, verdict_lines
-from streaming.runtime.http_errors import reason, short, system_error
+from streaming.runtime.http_errors import why
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,13 @@ class Gate:
                     headers=self._headers,
                 )  # fmt: skip
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            cause = system_error(error)
-            why = short(error) if cause is None else reason(cause)
-            return Answer("unknown", f"the exporter {self._url} does not answer: {why}")
+            return Answer("unknown", f"the exporter {self._url} does not answer: {why(error)}")
         try:
             if answer.status_code != httpx2.codes.OK:
-                why = answer.json()["error"]
-                return Answer("unknown", f"the exporter gives no verdict: {why}")
+                refusal = answer.json()["error"]
+                return Answer("unknown", f"the exporter gives no verdict: {refusal}")
             verdict = msgspec.json.decode(answer.content, type=RestartVerdict)
         except (ValueError, KeyError, TypeError):
             return Answer("unknown", f"{self._url} is not an exporter of kafka-twin")
-        why = "; ".join(map(str.strip, verdict_lines(verdict)))
-        return Answer(verdict["verdict"], why, is_late=verdict["stale"] is not None)
+        lines = "; ".join(map(str.strip, verdict_lines(verdict)))
+        return Answer(verdict["verdict"], lines, is_late=verdict["stale"] is not None)

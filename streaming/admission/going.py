@@ -1,4 +1,4 @@
-"""Brokers that were let go a moment ago, and that the twin may not have seen go yet."""
+"""Brokers whose eviction was just allowed, and whose loss the twin may not have observed yet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GoingBrokers:
     _until_s: dict[int, float] = field(default_factory=dict)
 
     def add(self, broker: int, grace_s: float, now_s: float) -> None:
-        """A broker was let go.
+        """The eviction of a broker was allowed.
 
         Args:
             broker: its id.

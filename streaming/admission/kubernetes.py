@@ -13,11 +13,10 @@ import httpx2
 
 from streaming.admission.pods import Pod
 from streaming.runtime.errors import UserError
-from streaming.runtime.http_errors import reason, short, system_error
+from streaming.runtime.http_errors import reason, why
 
 IN_CLUSTER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where Kubernetes mounts the token of a pod's service account, and the authority to trust."""
-
 
 _MOST_CHARACTERS: Final = 1_000
 """Of the message of an event; the API server takes 1024."""
@@ -67,13 +66,13 @@ class Kubernetes:
             return None
         return Pod.of(_ok(answer))
 
-    async def report(self, pod: Pod, kind: str, why: str, text: str) -> None:
+    async def report(self, pod: Pod, kind: str, named: str, text: str) -> None:
         """Write an event about a pod, which ``kubectl describe pod`` shows.
 
         Args:
             pod: the pod.
             kind: ``Normal`` or ``Warning``.
-            why: the reason, in one word.
+            named: the reason, in one word.
             text: a sentence.
 
         Raises:
@@ -81,7 +80,7 @@ class Kubernetes:
         """
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         event = {
-            "apiVersion": "v1", "kind": "Event", "type": kind, "reason": why,
+            "apiVersion": "v1", "kind": "Event", "type": kind, "reason": named,
             "message": text[:_MOST_CHARACTERS],
             "metadata": {"generateName": f"{pod.name}.", "namespace": pod.namespace},
             "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": pod.name,
@@ -104,9 +103,7 @@ class Kubernetes:
         except OSError as error:
             raise KubernetesError(f"{self._folder / 'token'}: {reason(error)}") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            cause = system_error(error)
-            why = short(error) if cause is None else reason(cause)
-            raise KubernetesError(f"{self._url}: does not answer: {why}") from None
+            raise KubernetesError(f"{self._url}: does not answer: {why(error)}") from None
 
 
 def _ok(answer: httpx2.Response) -> dict[str, Any]:
@@ -116,5 +113,5 @@ def _ok(answer: httpx2.Response) -> dict[str, Any]:
         found = {}
     if answer.is_success:
         return found
-    why = found.get("message") or f"HTTP status {answer.status_code}"
-    raise KubernetesError(f"Kubernetes refuses: {why}")
+    refusal = found.get("message") or f"HTTP status {answer.status_code}"
+    raise KubernetesError(f"Kubernetes refuses: {refusal}")

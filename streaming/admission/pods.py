@@ -11,15 +11,15 @@ BROKER: Final = "kafka-twin.io/broker"
 """Annotation: the id of the broker, whatever the pod's name."""
 
 ALLOW: Final = "kafka-twin.io/allow-eviction"
-"""Annotation: ``"true"`` lets the pod go, whatever the twin says. A pod that takes its place is
-made of a template without it, so it holds once."""
+"""Annotation: ``"true"`` allows the eviction, whatever the twin says. The pod that takes its place
+comes from a template without it, so it applies once."""
 
 _DEFAULT_GRACE_S: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What matters of a pod."""
+    """The fields of a pod that the webhook reads."""
 
     namespace: str
     name: str
@@ -43,7 +43,7 @@ class Pod:
 
     @property
     def may_go(self) -> bool:
-        """Somebody let it go, whatever the twin says."""
+        """Its annotation allows the eviction, whatever the twin says."""
         return self.annotations.get(ALLOW) == "true"
 
 

@@ -1,7 +1,7 @@
 """``kafka-twin admission``: a validating webhook on evictions and deletions of broker pods.
 
-It asks the exporter's gate, so a drained node waits until its broker may go. Its memory of brokers
-that were let go a moment ago is its own: run one of it.
+It asks the exporter's gate, so the drain of a node waits until it is safe. It keeps the brokers
+whose eviction it has just allowed in its memory, so only one instance of it may run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run(config: Config) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Raises:
-        AdmissionError: there is no certificate: the API server speaks TLS alone.
+        AdmissionError: no certificate is configured, and the API server calls webhooks by TLS only.
         CertificateError: the certificate cannot be used.
         KubernetesError: there is no API server.
         ListenError, MetricsPortError: a port is not available.
@@ -40,7 +40,7 @@ def run(config: Config) -> None:
     certificate = certificate_of(section.certificate, section.key)
     if certificate is None:
         raise AdmissionError(
-            "admission.certificate: is not set: the API server calls webhooks by TLS alone"
+            "admission.certificate: is not set: the API server calls webhooks by TLS only"
         )
     folder = Path(section.account) if section.account else IN_CLUSTER
     kubernetes = Kubernetes(section.kubernetes or address(), folder)

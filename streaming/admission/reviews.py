@@ -17,11 +17,11 @@ TRY_AGAIN: Final = 429
 
 
 class ReviewError(UserError):
-    """What was sent is no review; one line says why."""
+    """The body of a request is not an AdmissionReview; one line says why."""
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """What kind of object the request is about."""
+    """The API group and the resource that a request is about."""
 
     group: str = ""
     resource: str = ""
@@ -64,7 +64,7 @@ def request_of(body: bytes) -> Request:
     """The request in a review.
 
     Raises:
-        ReviewError: it is no review, or one of another version.
+        ReviewError: the body is not an AdmissionReview, or has another version.
     """
     try:
         review = msgspec.json.decode(body, type=_Review)
@@ -83,8 +83,8 @@ def answer_to(
     Args:
         uid: of the request.
         allowed: whether it is admitted.
-        message: why it is refused, for whoever asked.
-        warnings: what whoever asked is told although it is admitted.
+        message: why the request is refused, for the client.
+        warnings: lines that the client shows although the request is admitted.
     """
     response: dict[str, Any] = {"uid": uid, "allowed": allowed}
     if not allowed:

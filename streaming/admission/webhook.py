@@ -39,7 +39,7 @@ class Decision:
     """Whether a request is admitted, and what is said about it."""
 
     allowed: bool
-    outcome: str = ""  # empty: it is no broker's pod, and is not counted
+    outcome: str = ""  # empty: the pod runs no broker, and is not counted
     text: str = ""
     pod: Pod | None = None
     is_early: bool = False  # the twin has not looked since the request
@@ -105,8 +105,8 @@ class Webhook:
             others = self._going.others(broker, now_s)
             answer = await self._gate.ask(broker, others, since_s)
             decision = self._decision(answer, pod)
-            is_final = since_s is not None or decision.outcome != "admitted"
-            if is_final and decision.allowed and not decision.is_early and not request.dry_run:
+            is_final = decision.outcome != "admitted" if since_s is None else not decision.is_early
+            if is_final and decision.allowed and not request.dry_run:
                 self._going.add(broker, pod.grace_s, now_s)
         return decision
 
@@ -130,7 +130,7 @@ class Webhook:
         return Decision(is_open, outcome, why, pod, is_early)
 
     async def report(self, decision: Decision) -> None:
-        """Write why a pod may not go, or may although that is not safe, where people look."""
+        """Write an event about a pod that is refused, or admitted although that is not safe."""
         if decision.pod is None or decision.outcome in ("", "admitted"):
             return
         key, now_s = (decision.pod.uid, decision.outcome), time.monotonic()

@@ -20,7 +20,7 @@ from streaming.cli.options import ParameterType
 from streaming.history.moments import AT, AT_NAME, Moment, MomentError
 from streaming.runtime.config import load
 from streaming.runtime.errors import UserError
-from streaming.runtime.http_errors import reason, short, system_error
+from streaming.runtime.http_errors import why
 
 if TYPE_CHECKING:  # most commands do not wait for the imports of the exporter
     from streaming.exporter.agents.tools import Ask
@@ -158,6 +158,4 @@ def _unavailable(url: str) -> Iterator[None]:
     except httpx2.TimeoutException:
         raise ExporterUnavailableError(f"{url}: does not answer in time") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        cause = system_error(error)
-        why = short(error) if cause is None else reason(cause)
-        raise ExporterUnavailableError(f"{url}: does not answer: {why}") from None
+        raise ExporterUnavailableError(f"{url}: does not answer: {why(error)}") from None

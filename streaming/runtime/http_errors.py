@@ -36,3 +36,9 @@ def reason(error: OSError) -> str:
 def short(error: BaseException) -> str:
     """A foreign error in one line of bounded length."""
     return clients.one_line(error)[:_MOST_CHARACTERS]
+
+
+def why(error: BaseException) -> str:
+    """Why a request failed: in the system's words if it was the system, else in the client's."""
+    cause = system_error(error)
+    return short(error) if cause is None else reason(cause)

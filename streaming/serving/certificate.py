@@ -54,15 +54,17 @@ class Certificate:
         """
         try:
             stamp = self._stamp()
-            if stamp == self._seen:
-                return
+        except CertificateError:
+            return  # in the middle of a change
+        if stamp == self._seen:
+            return
+        self._seen = stamp  # of before they are read: what changes meanwhile is read next time
+        try:
             self._read()
             self.context.load_cert_chain(self.chain, self.key)
         except CertificateError as error:
             log.error("the certificate stays as it was", error=str(error))
             return
-        finally:
-            self._seen = self._stamp_or_none()
         log.info("the certificate was read again", file=str(self.chain))
 
     def _read(self) -> ssl.SSLContext:
@@ -87,9 +89,3 @@ class Certificate:
                 raise CertificateError(f"certificate: {path}: {error.strerror}") from None
             found.append((of.st_ino, of.st_mtime_ns, of.st_size))
         return tuple(found)
-
-    def _stamp_or_none(self) -> _Stamp:
-        try:
-            return self._stamp()
-        except CertificateError:
-            return ()

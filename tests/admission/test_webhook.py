@@ -84,13 +84,13 @@ class Twin:
     def __init__(self) -> None:
         self.show(NOW_MS)
 
-    def show(self, at_ms: int, **cluster: Any) -> None:
+    def show(self, at_ms: int, late_ms: int = 1_000, **cluster: Any) -> None:
         two = {topic: {"min_insync_replicas": 2} for topic in ("one", "two")}
         before = a_state(*PARTITIONS, at_ms=at_ms - CYCLE_MS, topics=two)
         state = a_state(*PARTITIONS, at_ms=at_ms, topics=two, since=before, **cluster)
         store = a_store(state.with_tables(quorum(0, 0, 0, 0, 0)))
         self._rendered = Renderer(CATALOG, "c", ExporterConfig()).render(store.view)
-        self._now_ms = at_ms + 1_000
+        self._now_ms = at_ms + late_ms
 
     def app(self, access: AccessConfig) -> Any:
         source = ViewSource(CATALOG, "c", lambda: self._rendered, lambda: self._now_ms)
@@ -164,6 +164,15 @@ def test_a_broker_goes_only_by_what_was_observed_since_it_was_asked(tmp_path: Pa
         assert "brokers do not answer: broker 1" in refused["status"]["message"]
         twin.show(later_ms + CYCLE_MS)
         assert here.allows("kafka-2")
+
+
+def test_a_broker_that_went_unjudged_counts_as_going(tmp_path: Path):
+    twin = Twin()
+    with running(tmp_path, twin=twin, when_unknown="admit") as here:
+        twin.show(NOW_MS, late_ms=10 * 60_000)
+        assert here.answer("kafka-2")["warnings"]
+        twin.show(NOW_MS)
+        assert not here.allows("kafka-3")
 
 
 def test_a_twin_that_does_not_look_again_is_unknown_at_the_deadline(tmp_path: Path):

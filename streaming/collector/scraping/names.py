@@ -1,9 +1,9 @@
-"""What a broker's JMX exporter names its series, by the rules that it was given.
+"""The names of the series that a broker's JMX exporter serves. They depend on its rules.
 
-deploy/jmx/kafka.yml has the names that signals are computed from. Strimzi's rules and those of
-jmx_exporter's examples name a series by the type and the name of its bean; what they serve is
-translated here. They do not serve what is in a domain with a dot in it (the readers of remote
-storage), and Strimzi's since 2026 no times of requests.
+Signals are computed from the names of deploy/jmx/kafka.yml. The rules of Strimzi and of
+jmx_exporter's examples name a series by the type and the name of its bean; their names are
+translated here. They leave out beans whose domain has a dot in it (the readers of remote storage),
+and Strimzi's newer rules leave out the times of requests.
 """
 
 from __future__ import annotations
@@ -120,15 +120,15 @@ _BY_LABELS: Final = {
 _INTERNAL: Final = "__"
 
 
-def _prefixes(name: str, labels: tuple[str, ...]) -> str:
+def _prefix(name: str, labels: tuple[str, ...]) -> str:
     if labels == ("topic",):
         return f'{name}{{topic="{_INTERNAL}'
     return f"{name}{{" if labels else f"{name} "
 
 
 PREFIXES: Final = (
-    *(_prefixes(name, labels) if labels else name for name, labels in OWN.items()),
-    *(_prefixes(name, labels) for name, labels in BY_BEAN),
+    *(_prefix(name, labels) if labels else name for name, labels in OWN.items()),
+    *(_prefix(name, labels) for name, labels in BY_BEAN),
 )
 """Prefixes of the lines that are parsed; of series per topic, only those of internal topics."""
 

@@ -88,6 +88,9 @@ def test_files_that_do_not_belong_together_leave_the_certificate_as_it_was(
     certificate.look()
     with served(an_application(a_busy_store()), certificate=certificate) as url:
         assert name_of(url, first / "tls.crt") == "first"
+        key.unlink()
+        certificate.look()
+        assert name_of(url, first / "tls.crt") == "first"
         key.write_bytes((second / "tls.key").read_bytes())
         until(lambda: name_of(url, second / "tls.crt") == "second")
     assert certificate.context is context
