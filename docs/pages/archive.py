@@ -22,6 +22,7 @@ _KEYS: Final = {
     "partitions": "how many partitions the shard has",
     "is_measured": "measurements were written in this cycle",
     "missing_since": "the archived cycle before it, where cycles in between are missing",
+    "is_filled": "there was no snapshot of the cycle: it was computed from observations",
     "topic": "topic name",
     "partition": "partition number",
     "change": "`whole` if all columns are written, `changed`, or `removed`",

@@ -5,26 +5,33 @@ from __future__ import annotations
 import json
 import threading
 import time
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from streaming import bus
 from streaming.archive import own_metrics as own
 from streaming.archive.feed import Feed
+from streaming.archive.observations import observations
 from streaming.bus.keys import Record
 from streaming.bus.snapshots import recent_records
 from streaming.history.archive.delta import ArchiveTables
+from streaming.history.archive.filling import Filler
 from streaming.history.archive.layout import WRITTEN_IN_ORDER, hour_of
 from streaming.query.kafka_options import kafka_options
 from streaming.query.state.checkpoint import location
 from streaming.query.state.offsets import offset_log
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
+from streaming.runtime.health import touch_liveness_file
 from streaming.runtime.plugins import catalog_of
 from streaming.runtime.program_metrics import ProgramMetrics
+
+log = structlog.get_logger("archive")
 
 
 def columns(rows: DataFrame) -> DataFrame:
@@ -43,9 +50,14 @@ class Batches:
     ) -> None:
         self._spark, self._config, self._tables = spark, config, tables
         self._metrics, self._topics = metrics, bus.topics(config)
+        catalog, cluster, shards = catalog_of(config), config.cluster.name, config.bus.shards
+        filler = Filler(
+            catalog, cluster, shards, tables, partial(observations, config),
+            partial(touch_liveness_file, config.health.folder, "archive"),
+        )  # fmt: skip
         self._feed = Feed(
-            catalog_of(config), config.cluster.name, config.bus.shards,
-            config.archive.measurements_ms, tables.newest_cycles(), tables.newest_events(),
+            catalog, cluster, shards, config.archive.measurements_ms,
+            tables.newest_cycles(), tables.newest_events(), filler,
         )  # fmt: skip
         self._writer, self._is_named = "", threading.Event()
         self._is_seeded = False
@@ -74,13 +86,16 @@ class Batches:
         began_s = time.monotonic()
         snapshots = _of(records, self._topics.snapshots)
         self._seed(batch)
-        gaps = self._feed.gaps
+        gaps, filled = self._feed.gaps, self._feed.filled
         rows = self._feed.take(as_records(snapshots), as_records(_of(records, self._topics.events)))
         for name, added in rows.items():
             if self._tables.append(name, added, self._writer, batch):
                 self._metrics.add(own.ROWS, added.num_rows, name)
         self._metrics.add(own.BATCHES)
         self._metrics.add(own.GAPS, self._feed.gaps - gaps)
+        self._metrics.add(own.FILLED, self._feed.filled - filled)
+        if self._feed.gaps > gaps:
+            log.warning("gap", shards=self._feed.gaps - gaps, why=self._feed.not_filled)
         self._metrics.observe(own.BATCH_SECONDS, time.monotonic() - began_s)
         if self._feed.archived:
             newest_ms = max(self._feed.archived.values())

@@ -3,22 +3,26 @@
 A cycle of a shard is written once the next one is there: until then, taps may add to it. So after a
 restart the newest state before a batch is the one that was not written yet, and a batch that is
 repeated gives the same cycles.
+
+Cycles without a snapshot are a gap. It is filled from the observations, if the bus keeps them all.
 """
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
 import msgspec
 import pyarrow as pa
 
+from streaming.bus.clients import BusError
 from streaming.bus.keys import Record
 from streaming.bus.view import Event, SnapshotStore
 from streaming.history.archive.differences import ShardArchive
+from streaming.history.archive.filling import Filler, NotFilledError
 from streaming.history.archive.layout import EVENTS, WRITTEN_IN_ORDER, hour_of, schemas
 from streaming.history.archive.writing import Rows
 from twin.declarations.table import UNKNOWN
@@ -39,7 +43,7 @@ class Feed:
 
     def __init__(
         self, catalog: Catalog, cluster: str, shards: int, measurements_ms: int,
-        archived: Mapping[int, int], events: Iterable[str] = (),
+        archived: Mapping[int, int], events: Iterable[str] = (), filler: Filler | None = None,
     ) -> None:  # fmt: skip
         """
         Args:
@@ -49,6 +53,7 @@ class Feed:
             measurements_ms: how often measurements are written.
             archived: the newest cycle of each shard in the archive.
             events: ids of the newest events in it.
+            filler: computes the states of cycles that are missing; without one gaps stay.
         """
         self._catalog, self._cluster, self._measurements_ms = catalog, cluster, measurements_ms
         self._archived = dict(archived)
@@ -58,7 +63,10 @@ class Feed:
         self._ended: list[ShardState] = []
         self._batches = 0
         self._ids: OrderedDict[str, None] = OrderedDict.fromkeys(events)
+        self._filler, self._filled_until_ms = filler, UNKNOWN  # or tried to
         self.gaps = 0  # cycles that follow others which are missing
+        self.filled = 0  # cycles of shards that were computed from observations
+        self.not_filled = ""  # why the newest gap stays one
 
     @property
     def archived(self) -> Mapping[int, int]:
@@ -83,8 +91,9 @@ class Feed:
         for record in _in_order(snapshots):
             self._store.take_snapshot(record.key, record.value)
             for state in self._ended:
-                for name, added in self._step(state).items():
-                    rows[state.shard][name] += added
+                for filled in self._missing_before(state):
+                    _add(rows[filled.shard], self._step(filled, is_filled=True))
+                _add(rows[state.shard], self._step(state))
             self._ended = []
         self._store.publish()  # forgets what nobody looks at
         found: Rows = defaultdict(list)
@@ -101,15 +110,42 @@ class Feed:
             self._ended.append(before)
         self._newest[state.shard] = state
 
-    def _step(self, state: ShardState) -> Rows:
+    def _missing_before(self, state: ShardState) -> Iterator[ShardState]:
+        """The states of all shards in a gap that ends with this state, if it can be filled."""
+        last_ms, until_ms = self._archived.get(state.shard, UNKNOWN), state.prev_observed_at_ms
+        is_gap = UNKNOWN != last_ms < until_ms
+        if self._filler is None or not is_gap or until_ms <= self._filled_until_ms:
+            return
+        self._filled_until_ms, self.not_filled = until_ms, ""
+        try:
+            begins = self._written_at(last_ms)
+            if state.shard not in begins:
+                begins = self._filler.archived(self._archived)
+            for states in self._filler.states(begins, until_ms):
+                yield from states
+        except (NotFilledError, BusError) as error:
+            self.not_filled = str(error)
+            return
+        if self._batches <= _BEGIN_ANEW:
+            # A batch that is repeated after a kill begins here, whatever is filled then.
+            for shard in begins:
+                self._shards[shard].begin_anew()
+
+    def _written_at(self, at_ms: int) -> Mapping[int, ShardState]:
+        """The states of that cycle that are in memory."""
+        written = ((n, each.before) for n, each in self._shards.items())
+        return {n: it for n, it in written if it is not None and it.observed_at_ms == at_ms}
+
+    def _step(self, state: ShardState, is_filled: bool = False) -> Rows:
         last_ms = self._archived.get(state.shard, UNKNOWN)
         if state.observed_at_ms <= last_ms:
             return {}
         is_missing = last_ms not in (UNKNOWN, state.prev_observed_at_ms)
         self.gaps += is_missing
+        self.filled += is_filled
         shard = self._shards.setdefault(state.shard, ShardArchive(self._measurements_ms))
         self._archived[state.shard] = state.observed_at_ms
-        return shard.step(state, last_ms if is_missing else UNKNOWN)
+        return shard.step(state, last_ms if is_missing else UNKNOWN, is_filled)
 
     def _events(self, records: Iterable[Record]) -> pa.Table | None:
         found = []
@@ -131,6 +167,11 @@ class Feed:
                 "broker": _number(event.broker), "event": text,
             })  # fmt: skip
         return pa.Table.from_pylist(found, schemas(self._catalog)[EVENTS]) if found else None
+
+
+def _add(rows: Rows, more: Rows) -> None:
+    for name, added in more.items():
+        rows[name] += added
 
 
 def _number(value: object) -> int | None:

@@ -23,9 +23,14 @@ GAPS: Final = Metric(
     "Times at which cycles of a shard were missing on the bus, and so are in the archive.",
     type="counter",
 )
+FILLED: Final = Metric(
+    "archive_filled_cycles",
+    "Cycles of a shard that were missing on the bus and were computed from observations.",
+    type="counter",
+)
 BYTES: Final = Metric(
     "archive_bytes", "Size of a table of the archive, at the beginning of the hour.",
     labels=("table",),
 )  # fmt: skip
 
-OWN: Final = (BATCHES, BATCH_SECONDS, NEWEST_AT, ROWS, GAPS, BYTES)
+OWN: Final = (BATCHES, BATCH_SECONDS, NEWEST_AT, ROWS, GAPS, FILLED, BYTES)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -36,7 +37,15 @@ _FETCH_BYTES: Final = 16 << 20
 _FETCH_WAIT_MS: Final = 1_000
 """How long a broker keeps a fetch that finds nothing. A look (``_LOOK_MS``) waits behind it."""
 
-Start = Literal["beginning", "end"] | int
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Where a reader begins: at the first record written at or after a Unix time."""
+
+    at_ms: int
+
+
+Start = Literal["beginning", "end"] | int | Since
 """Where a reader begins; a number: so many records before the end of each partition."""
 
 _LOOK_EVERY_S: Final = 5.0
@@ -272,14 +281,22 @@ class Reader:
             ) from None
         for tp in assigned:
             start = starts[tp.topic] if isinstance(starts, Mapping) else starts
-            if start == "beginning":
-                place = first[tp]
-            elif start == "end":
-                place = self._ends[tp]
-            else:
-                place = max(first[tp], self._ends[tp] - start)
+            place = self._place(tp, start, first[tp], self._ends[tp])
             self._consumer.seek(tp, place)
             self._starts[tp] = place
+
+    def _place(self, tp: TopicPartition, start: Start, first: int, end: int) -> int:
+        """The offset of a partition at which to begin."""
+        match start:
+            case "beginning":
+                return first
+            case "end":
+                return end
+            case Since():
+                found = self._consumer.offsets_for_times({tp: start.at_ms})[tp]
+                return end if found is None else int(found.offset)
+            case _:
+                return max(first, end - start)
 
     def ranges(self, name: str) -> dict[int, tuple[int, int]]:
         """The offset where the reader began and the end of the topic then, by partition."""

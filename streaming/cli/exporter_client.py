@@ -17,7 +17,7 @@ import httpx2
 import msgspec
 
 from streaming.cli.options import ParameterType
-from streaming.history.moments import AT, AT_NAME, Moment, MomentError
+from streaming.history.moments import AT, AT_NAME, Moment, MomentError, how_known
 from streaming.runtime.config import load
 from streaming.runtime.errors import UserError
 from streaming.runtime.http_errors import why
@@ -85,8 +85,8 @@ def at_parameters(url: str | None, at: Moment | None) -> dict[str, str]:
 def note_moment(answer: Mapping[str, Any]) -> None:
     """Say on stderr which past moment an answer is of, if it is of one."""
     if "at" in answer:
-        lacking = "" if answer["complete"] else ", of which not all was recorded"
-        click.echo(f"note: this is of {answer['at']}{lacking}", err=True)
+        known = how_known(answer["complete"], answer.get("filled", False))
+        click.echo(f"note: this is of {answer['at']}{known}", err=True)
 
 
 def ask(

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values, now_only
 from streaming.exporter.source import ViewSource, wall_clock_ms
-from streaming.history.moments import AT_NAME, Moment, MomentError, checked_in, time_text
+from streaming.history.moments import AT_NAME, Moment, MomentError, checked_in, how_known, time_text
 from streaming.history.past import Past, PastView
 from streaming.runtime.errors import UserError
 
@@ -79,6 +79,7 @@ class Moments:
             "at": time_text(found.at_ms),
             "resolution_ms": found.resolution_ms,
             "complete": found.complete,
+            "filled": found.filled,
         }
 
     def _at(
@@ -111,5 +112,5 @@ class Moments:
 
     def _sentence(self, found: PastView) -> str:
         what = self._source.not_live.partition("; ")[0] or "the past"
-        lacking = "" if found.complete else ", of which not all was recorded"
-        return f"{what}; shown is {time_text(found.at_ms)}{lacking}"
+        known = how_known(found.complete, found.filled)
+        return f"{what}; shown is {time_text(found.at_ms)}{known}"

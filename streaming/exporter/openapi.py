@@ -20,6 +20,11 @@ OF_MOMENT: Final = {
         "at": {"type": "string", "format": "date-time", "description": "the cycle that it is of"},
         "resolution_ms": {"type": "integer", "description": "the usual time between two cycles"},
         "complete": {"type": "boolean", "description": "nothing is missing of that moment"},
+        "filled": {
+            "type": "boolean",
+            "description": "the archive had a gap there, and the state was computed from "
+            "observations",
+        },
     }
 }
 """Fields that an answer about a moment of the past has as well."""

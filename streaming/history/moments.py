@@ -92,3 +92,9 @@ def _unix_ms(text: str) -> int:
     at = datetime.fromisoformat(text.replace(" ", "+"))
     since = at - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+
+
+def how_known(complete: bool, filled: bool) -> str:
+    """What has to be said of a past state behind its time; nothing if it was recorded as it was."""
+    how = ", computed from observations, since it was not archived" if filled else ""
+    return how if complete else f"{how}, of which not all was recorded"

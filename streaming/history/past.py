@@ -26,13 +26,15 @@ class PastView:
 
     ``at_ms`` is the cycle that it really is: the newest one at or before the moment. It is not
     ``complete`` if the next cycle should have come before the moment and is missing, or if a shard
-    has no part, or not all parts, of the cycle.
+    has no part, or not all parts, of the cycle. It is ``filled`` if the archive had a gap there and
+    the state was computed from observations.
     """
 
     view: ClusterView
     at_ms: int
     resolution_ms: int  # the usual time between two cycles
     complete: bool
+    filled: bool = False
 
 
 class Past(Protocol):

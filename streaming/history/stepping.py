@@ -20,10 +20,13 @@ from twin.step import count_skipped, step_archive
 
 @dataclass(frozen=True, slots=True)
 class ShardPast:
-    """A shard, and its remote segments. ``state`` is None before its first observation."""
+    """A shard, and its remote segments. ``state`` is None before its first observation.
+
+    ``segments`` is None if those of before are not known: then findings on them stay as they are.
+    """
 
     state: ShardState | None = None
-    segments: Archive = field(default_factory=dict)
+    segments: Archive | None = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def _shard(
     # In the order of the bus: an event at or before the last offset is a repeat.
     entries = sorted(batch.remote, key=lambda entry: entry[0].header.observed_at_ms)
     had = 0 if old.state is None else old.state.partitions
-    if entries or (state is not None and state.partitions > had):
+    if segments is not None and (entries or (state is not None and state.partitions > had)):
         usable, _ = usable_remote(shard_key, count, entries)
         if state is None:
             for frame in usable:

@@ -10,8 +10,10 @@ from pathlib import Path
 from streaming.archive.feed import Feed
 from streaming.bus.keys import Record, key
 from streaming.history.archive.delta import ArchiveTables
+from streaming.history.archive.filling import Filler
 from streaming.history.archive.past import ArchivePast
 from tests.history.archive.archived import INTERVAL_MS, MEASURED_MS, START_MS
+from tests.history.recorded import message
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.cluster import empty_cluster, reports, step_cluster
@@ -33,6 +35,7 @@ class SimulatedBus:
     shape: Shape = field(default_factory=lambda: Shape(topics=2, partitions=3, brokers=4))
     records: list[Record] = field(default_factory=list)
     events: list[Record] = field(default_factory=list)
+    observations: list[tuple[int, int, bytes]] = field(default_factory=list)  # time, shard, frames
     states: list[dict[int, ShardState]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -56,13 +59,14 @@ class SimulatedBus:
             simulated._mishap()
             sent = simulated.observe(at_ms)
             if n in of:
+                self.observations.append((at_ms, n, message(sent)))
                 self._states[n], _ = step(self._states[n], sent, at_ms)
                 reported += reports(self._states[n])
                 if is_sent:
                     self._send(self._states[n], at_ms)
         self._own, _ = step_cluster(self._own, reported)
-        for message in codec.encode_parts(self._own) if is_sent else ():
-            self._record(self.records, key(CLUSTER, -1), message, at_ms)
+        for part in codec.encode_parts(self._own) if is_sent else ():
+            self._record(self.records, key(CLUSTER, -1), part, at_ms)
         self.states.append({**self._states, -1: self._own})
 
     def event(self, event_id: str, at_ms: int, kind: str = "leader_moved") -> None:
@@ -74,9 +78,9 @@ class SimulatedBus:
     def _send(self, state: ShardState, at_ms: int) -> None:
         version, before = self._sent.get(state.shard, (None, None))
         version, messages = updates.messages_for(state, version, before)
-        for part, message in enumerate(messages):
+        for part, sent in enumerate(messages):
             place = updates.place(version.number, part).encode()
-            self._record(self.records, key(CLUSTER, state.shard) + place, message, at_ms)
+            self._record(self.records, key(CLUSTER, state.shard) + place, sent, at_ms)
         kept = replace(state, judged_at_ms=state.observed_at_ms)
         self._sent[state.shard] = version, DecodedState(kept)
 
@@ -93,6 +97,7 @@ class Program:
     batch: int = 0
     taken: int = 0
     events_taken: int = 0
+    seeded_from: int = 0
     feed: Feed | None = None
     appended: dict[str, int] = field(default_factory=dict)
 
@@ -103,8 +108,9 @@ class Program:
             self.feed = Feed(
                 CATALOG, CLUSTER, SHARDS, MEASURED_MS, tables.newest_cycles(),
                 tables.newest_events(),
+                Filler(CATALOG, CLUSTER, SHARDS, tables, self._observations),
             )  # fmt: skip
-            self.feed.seed(self.bus.records[: self.taken])
+            self.feed.seed(self.bus.records[self.seeded_from : self.taken])
         records = self.bus.records[self.taken : until]
         rows = self.feed.take(records, self.bus.events[self.events_taken :])
         for name, added in list(rows.items())[:only]:
@@ -113,6 +119,15 @@ class Program:
             self.batch += 1
             self.taken += len(records)
             self.events_taken = len(self.bus.events)
+
+    def _observations(self, from_ms: int, to_ms: int) -> list[tuple[int, bytes]]:
+        kept = self.bus.observations
+        return [(n, sent) for at_ms, n, sent in kept if from_ms <= at_ms <= to_ms]
+
+    def not_filled(self) -> str:
+        """Why a gap was not filled."""
+        assert self.feed is not None
+        return self.feed.not_filled
 
     def killed(self) -> None:
         """The next batch begins with nothing in memory."""

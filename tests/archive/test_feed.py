@@ -6,8 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from deltalake import write_deltalake
 
 from streaming.bus import shard_of
+from streaming.history.archive import filling
 from streaming.history.archive.delta import ArchiveTables
 from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, REPLICAS, TABLES
 from streaming.history.archive.past import ArchivePast
@@ -41,6 +43,16 @@ def rows_by_key(folder: Path, name: str) -> Counter[tuple[object, ...]]:
     found = ArchiveTables(str(folder)).read(name, columns=names)
     assert found is not None
     return Counter(tuple(row.values()) for row in found.select(names).to_pylist())
+
+
+def last_gap_ended(folder: Path, bus: SimulatedBus) -> int:
+    """The cycle with which a gap of all shards ended for the last of them."""
+    rows = ArchiveTables(str(folder)).read(CYCLES)
+    assert rows is not None
+    gaps = [row for row in rows.to_pylist() if row["missing_since"] is not None]
+    assert sorted(row["shard"] for row in gaps) == [-1, 0, 1]
+    ended_ms = max(int(row["at"].timestamp() * 1_000) for row in gaps)
+    return (ended_ms - bus.at_ms(0)) // INTERVAL_MS
 
 
 def test_every_cycle_but_the_newest_is_archived_and_answers(tmp_path: Path):
@@ -107,43 +119,128 @@ def test_events_are_archived_once_however_often_they_come(tmp_path: Path):
     assert (counts.leader, counts.risk_closed) == (2, 1)
 
 
-def test_cycles_that_the_archive_missed_are_a_gap_and_are_not_filled(tmp_path: Path):
-    bus = a_bus(6)
-    program = Program(bus, tmp_path)
+def test_cycles_whose_observations_expired_are_a_gap(tmp_path: Path):
+    bus, program = a_gap(tmp_path, 40)
+    del bus.observations[: 9 * SHARDS]
     program.run()
-    for _ in range(40):
-        bus.cycle()
-    lost = len(bus.records)
-    for _ in range(20):
-        bus.cycle()
-    bus.records[program.taken : lost] = []  # expired before they were read
-    program.run()
+    assert "the bus does not keep the observations from" in program.not_filled()
     past = program.past()
     assert_equal(past, bus, 4)
     with pytest.raises(MomentError, match=r"is in a gap of the archive, from .* to "):
         past.view(bus.at_ms(20))
-    rows = ArchiveTables(str(tmp_path)).read(CYCLES)
-    assert rows is not None
-    gaps = [row for row in rows.to_pylist() if row["missing_since"] is not None]
-    assert sorted(row["shard"] for row in gaps) == [-1, 0, 1]
-    first = max(int(row["at"].timestamp() * 1_000) for row in gaps)
-    for cycle in range((first - bus.at_ms(0)) // INTERVAL_MS, 64):
+    for cycle in range(last_gap_ended(tmp_path, bus), 64):
         assert_equal(past, bus, cycle)
 
 
-def test_a_cycle_that_the_query_took_with_the_next_one_is_not_filled_and_is_no_gap(tmp_path: Path):
+@pytest.mark.parametrize("keeps", ["all", "none"])
+def test_a_cycle_that_the_query_took_with_the_next_one_is_computed_from_its_observations(
+    tmp_path: Path, keeps: str
+):
     bus = a_bus(4)
     bus.cycle(is_sent=False)
     for _ in range(6):
         bus.cycle()
+    if keeps == "none":
+        bus.observations.clear()
     program = Program(bus, tmp_path)
     program.run()
     past = program.past()
     for moment_ms in (bus.at_ms(4), bus.at_ms(5) - 1):
         found = past.view(moment_ms)
-        assert (found.at_ms, found.complete) == (bus.at_ms(3), False)
+        if keeps == "none":
+            assert (found.at_ms, found.complete, found.filled) == (bus.at_ms(3), False, False)
+        else:
+            assert_equal(past, bus, 4)
+            assert (found.at_ms, found.filled) == (bus.at_ms(4), True)
     for cycle in (3, 5, 6):
         assert_equal(past, bus, cycle)
+        assert not past.view(bus.at_ms(cycle)).filled
+
+
+def a_gap(folder: Path, missed: int, start_ms: int = START_MS) -> tuple[SimulatedBus, Program]:
+    """A program that has not read the snapshots of so many cycles, and will never do."""
+    bus = a_bus(6, start_ms)
+    program = Program(bus, folder)
+    program.run()
+    for _ in range(missed):
+        bus.cycle()
+    lost = len(bus.records)
+    for _ in range(20):
+        bus.cycle()
+    bus.records[program.taken : lost] = []  # compacted before they were read
+    return bus, program
+
+
+@pytest.mark.parametrize("start_ms", [START_MS, BEFORE_A_QUARTER_MS])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_gap_is_filled_while_the_bus_keeps_the_observations(
+    tmp_path: Path, is_restarted: bool, start_ms: int
+):
+    bus, program = a_gap(tmp_path, 40, start_ms)
+    if is_restarted:
+        program.seeded_from = program.taken  # what precedes the batch was compacted as well
+        program.killed()
+    program.run()
+    assert program.not_filled() == ""
+    past = program.past()
+    filled = []
+    for cycle in (*range(0, 65, 3), 64):
+        assert_equal(past, bus, cycle)
+        if past.view(bus.at_ms(cycle)).filled:
+            filled.append(cycle)
+    assert len(filled) >= 12
+    assert filled == [*range(filled[0], filled[-1] + 1, 3)]
+    for cycle in (filled[0], filled[-1]):
+        own = past.view(bus.at_ms(cycle)).view.cluster
+        assert own is not None
+        assert columns(own, measurements=False) == columns(
+            bus.states[cycle][-1], measurements=False
+        )
+    assert set(rows_by_key(tmp_path, CYCLES).values()) == {1}
+
+
+@pytest.mark.parametrize("expired", [False, True])
+@pytest.mark.parametrize("committed", range(4))
+def test_a_kill_while_a_gap_is_filled_leaves_nothing_twice_and_nothing_wrong(
+    tmp_path: Path, committed: int, expired: bool
+):
+    bus, program = a_gap(tmp_path, 12)
+    program.seeded_from = program.taken
+    program.killed()
+    program.run(only=committed)
+    if expired:  # before the batch is repeated
+        bus.observations.clear()
+    program.killed()
+    program.run()
+    for _ in range(4):
+        bus.cycle()
+    program.run()
+    for name in (CYCLES, PARTITIONS, REPLICAS):
+        assert set(rows_by_key(tmp_path, name).values()) == {1}
+    begins = last_gap_ended(tmp_path, bus) if expired else 5
+    past = program.past()
+    for cycle in (0, 4, *range(begins, 41, 3), 40):
+        assert_equal(past, bus, cycle)
+
+
+def test_an_archive_of_before_gaps_were_filled_is_read(tmp_path: Path):
+    bus = a_bus(6)
+    program = Program(bus, tmp_path)
+    program.run()
+    table = ArchiveTables(str(tmp_path)).read(CYCLES)
+    assert table is not None
+    location = ArchiveTables(str(tmp_path)).location(CYCLES)
+    older = table.drop_columns(["is_filled"])
+    write_deltalake(location, older, mode="overwrite", schema_mode="overwrite")
+    assert_equal(program.past(), bus, 4)
+    assert not program.past().view(bus.at_ms(4)).filled
+
+
+def test_a_gap_that_would_take_too_long_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(filling, "MOST_REPLICAS_STEPPED", 100)
+    _, program = a_gap(tmp_path, 40)
+    program.run()
+    assert "are too many" in program.not_filled()
 
 
 def test_a_shard_that_is_missing_is_unknown_and_the_view_is_incomplete(tmp_path: Path):

@@ -111,9 +111,9 @@ class Report:
     def _past(self) -> str:
         p = self.past
         return (
-            f"{p.equal} moments as a replay has them, with {p.ends} log end offsets within the "
-            f"resolution; {p.unknown} unknown, of which {p.unpublished} have no snapshot, and "
-            f"{p.gaps} gaps on purpose; {len(p.wrong)} wrong"
+            f"{p.equal} moments as a replay has them, {p.filled} of them filled, with {p.ends} log "
+            f"end offsets within the resolution; {p.unknown} unknown, of which {p.unpublished} "
+            f"have no snapshot, and {p.gaps} gaps on purpose; {len(p.wrong)} wrong"
         )
 
     def _disagreements(self) -> list[str]:
@@ -156,6 +156,7 @@ class Report:
             "past": {
                 "equal": self.past.equal,
                 "ends": self.past.ends,
+                "filled": self.past.filled,
                 "unknown": self.past.unknown,
                 "gaps": self.past.gaps,
                 "unpublished": self.past.unpublished,

@@ -21,6 +21,7 @@ from streaming.exporter.agents.counts import NO_TOOL, CallCounts
 from streaming.exporter.agents.sizes import MOST_BYTES, TooLargeError, shortened
 from streaming.exporter.agents.texts import as_data
 from streaming.exporter.agents.tools import Ask, Tool
+from streaming.history.moments import how_known
 from streaming.runtime.errors import UserError
 
 INSTRUCTIONS: Final = (
@@ -123,8 +124,8 @@ def _result(
     text = tool.endpoint.text
     lines = [*text(data)] if text else [msgspec.json.encode(data).decode()]
     if text and "at" in data:
-        lacking = "" if data["complete"] else ", of which not all was recorded"
-        lines.insert(0, f"This is of the past: {data['at']}{lacking}.")
+        known = how_known(data["complete"], data["filled"])
+        lines.insert(0, f"This is of the past: {data['at']}{known}.")
     content = types.TextContent(text=as_data(lines, left_out, most_bytes))
     more = {"left_out": left_out} if left_out else {}
     return "answered", types.CallToolResult(

@@ -40,20 +40,24 @@ class ShardArchive:
     _partition: Columns = field(default_factory=dict)  # [P] in the form of the archive
     _replica: Columns = field(default_factory=dict)  # [P, R]
     _other: dict[type[Table], Any] = field(default_factory=dict)  # as written
+    _begins_anew: bool = False
     # Tables that were compared last, and whether with their measurements: they need no other look.
     _compared: dict[type[Table], tuple[Table, bool]] = field(default_factory=dict)
 
-    def step(self, state: ShardState, missing_since_ms: int = UNKNOWN) -> Rows:
+    def step(
+        self, state: ShardState, missing_since_ms: int = UNKNOWN, is_filled: bool = False
+    ) -> Rows:
         """The rows of a cycle.
 
         Args:
             state: the shard as the cycle left it.
             missing_since_ms: the cycle since which others are missing before this one, if any are.
+            is_filled: there was no snapshot of the cycle: it was computed from observations.
         """
         writer = Writer(state)
         is_sampled = self._is_due(state, lambda at_ms: at_ms // self.measurements_ms)
-        if self.before is None or self._is_due(state, hour_of):
-            is_sampled = True
+        if self.before is None or self._begins_anew or self._is_due(state, hour_of):
+            is_sampled, self._begins_anew = True, False
             self._begin(state, writer)
         else:
             if self._is_due(state, lambda at_ms: at_ms // UPDATE_EVERY_MS):
@@ -61,9 +65,13 @@ class ShardArchive:
                 self._update(state, writer)
             reset = self._align(self.before, state, writer)
             self._compare(state, reset, is_sampled, writer)
-        writer.cycle(is_sampled, missing_since_ms)
+        writer.cycle(is_sampled, missing_since_ms, is_filled)
         self.before = state
         return writer.rows
+
+    def begin_anew(self) -> None:
+        """Write everything of the next cycle."""
+        self._begins_anew = True
 
     def _is_due(self, state: ShardState, stretch: Callable[[int], object]) -> bool:
         """Whether the cycle is in another stretch of time than the one before it."""

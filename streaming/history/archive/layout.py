@@ -176,6 +176,7 @@ def schemas(catalog: Catalog) -> dict[str, pa.Schema]:
             pa.field("listed_at", AT), pa.field("shards", pa.int32()),
             pa.field("partitions", pa.int64()),
             pa.field("is_measured", pa.bool_()), pa.field("missing_since", AT),
+            pa.field("is_filled", pa.bool_()),
         ],
         PARTITIONS: [*_KEYS, *_OF_PARTITION, pa.field("topic_id", pa.string()),
                      *own(partition_fields(catalog))],

@@ -56,8 +56,9 @@ LOOK_EVERY_S: Final = 5.0
 
 _NEAR_MS: Final = 300_000
 
-_Key = tuple[bool, tuple[int, ...], int | None]
-"""Whether it is complete, the cycles of the shards, and the one shard that it has; None for all."""
+_Key = tuple[bool, bool, tuple[int, ...], int | None]
+"""Whether it is complete and filled, the cycles of the shards, and the one shard that it has; None
+for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,9 @@ class _Found:
     """The cycle of a shard at a moment, and whether the moment is within it."""
 
     cycle: ArchivedCycle
-    is_within: bool  # the cycle after it was later than the moment
     shards: int  # how many there should be
+    is_filled: bool  # it was computed from observations
+    is_within: bool  # the cycle after it was later than the moment
     missing_until_ms: int  # the cycle before which cycles are missing; UNKNOWN if none are
 
 
@@ -171,14 +173,15 @@ class ArchivePast:
             shards = max(each.shards for each in of_shards)
             complete = len(of_shards) == shards and all(each.is_within for each in of_shards)
             times = tuple(each.cycle.at_ms for _, each in sorted(known.items()))
-            key: _Key = complete, times, None
+            filled = any(each.is_filled for each in of_shards)
+            key: _Key = complete, filled, times, None
             if topic is not None and key not in self._views:
                 its_shard = shard_of(topic, shards)
                 known = {n: each for n, each in known.items() if n in (its_shard, CLUSTER)}
-                key = complete, times, its_shard
+                key = complete, filled, times, its_shard
             if key not in self._views:
                 view = self._view(known, shards)
-                self._views[key] = PastView(view, max(times), self._interval_ms, complete)
+                self._views[key] = PastView(view, max(times), self._interval_ms, complete, filled)
             self._views.move_to_end(key)
             if len(self._views) > KEPT_VIEWS:
                 self._views.popitem(last=False)
@@ -222,6 +225,7 @@ class ArchivePast:
         times = {name: times_of(rows.column(name)) for name in ("at", "previous_at", "listed_at")}
         shard, number = (rows.column(name).to_numpy() for name in ("shard", "cycle"))
         measured, shards = (rows.column(n).to_numpy() for n in ("is_measured", "shards"))
+        filled = _filled(rows)
         found = {}
         for each in np.unique(shard).tolist():
             mine = np.flatnonzero(shard == each)
@@ -236,27 +240,28 @@ class ArchivePast:
                 int(times["listed_at"][here]), int(times["at"][sampled[-1]]) if len(sampled) else 0,
             )  # fmt: skip
             following = mine[i + 1 : i + 2]
-            found[each] = self._judged(cycle, int(shards[here]), at_ms, following, times, number)
+            judged = self._judged(cycle, at_ms, following, times, number)
+            found[each] = _Found(cycle, int(shards[here]), bool(filled[here]), *judged)
         return found
 
     def _judged(
-        self, cycle: ArchivedCycle, shards: int, at_ms: int, following: Array,
-        times: Mapping[str, Array], number: Array,
-    ) -> _Found:  # fmt: skip
-        """Whether the cycle answers for the moment."""
+        self, cycle: ArchivedCycle, at_ms: int, following: Array, times: Mapping[str, Array],
+        number: Array,
+    ) -> tuple[bool, int]:  # fmt: skip
+        """Whether the moment is within the cycle, and until when cycles are missing."""
         late = at_ms - cycle.at_ms >= self._interval_ms
         if not len(following):
             # The newest of all: cycles after it may be archived soon.
             is_old = at_ms - cycle.at_ms >= _SHORT_CYCLES * self._interval_ms
-            return _Found(cycle, not late, shards, at_ms if is_old else UNKNOWN)
+            return not late, at_ms if is_old else UNKNOWN
         after = following[0]
         after_ms = int(times["at"][after])
         is_next = int(times["previous_at"][after]) == cycle.at_ms
         # A query that is late takes two cycles at once, and only the second has a snapshot.
         is_gap = not is_next and after_ms - cycle.at_ms > _SHORT_CYCLES * self._interval_ms
         if late and is_gap:
-            return _Found(cycle, False, shards, after_ms)
-        return _Found(cycle, not late or int(number[after]) == cycle.number + 1, shards, UNKNOWN)
+            return False, after_ms
+        return not late or int(number[after]) == cycle.number + 1, UNKNOWN
 
     def _view(self, known: Mapping[int, _Found], shards: int) -> ClusterView:
         states = dict(self._states(known))
@@ -314,6 +319,13 @@ class ArchivePast:
         sparse = sparse_columns(self._catalog, name)
         batches = self._tables.batches(name, hours, names, sparse, wanted, coded)
         return by_shard(batches, sparse)
+
+
+def _filled(rows: pa.Table) -> Array:
+    """[N] which cycles were computed from observations; older archives do not say so."""
+    if "is_filled" not in rows.column_names:
+        return np.zeros(rows.num_rows, bool)
+    return pc.fill_null(rows.column("is_filled"), False).to_numpy()
 
 
 def _is_whole(found: Mapping[int, _Found]) -> bool:

@@ -138,7 +138,7 @@ class Writer:
         self._add(TABLES, len(row), table=texts([table.kind] * len(row)),
                   row=pa.array(lines, pa.string()), **keys)  # fmt: skip
 
-    def cycle(self, is_measured: bool, missing_since_ms: int) -> None:
+    def cycle(self, is_measured: bool, missing_since_ms: int, is_filled: bool) -> None:
         """That the cycle was written."""
         state = self._state
         numbers_of = {"cycle": state.cycle, "shards": state.shards, "partitions": state.partitions}
@@ -148,7 +148,7 @@ class Writer:
             "missing_since": missing_since_ms,
         }
         self._add(
-            CYCLES, 1, is_measured=pa.array([is_measured]),
+            CYCLES, 1, is_measured=pa.array([is_measured]), is_filled=pa.array([is_filled]),
             **{name: pa.array([number]) for name, number in numbers_of.items()},
             **{name: _time(at_ms) for name, at_ms in times.items()},
         )  # fmt: skip

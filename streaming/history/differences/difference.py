@@ -31,6 +31,7 @@ class ComparedMoment:
     at: Annotated[str, Meta(description="the cycle that it really is of")]
     resolution_ms: int
     complete: bool
+    filled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ def differences_of(before: PastView, after: PastView, limit: int, offset: int = 
 
 
 def _moment(of: PastView) -> ComparedMoment:
-    return ComparedMoment(time_text(of.at_ms), of.resolution_ms, of.complete)
+    return ComparedMoment(time_text(of.at_ms), of.resolution_ms, of.complete, of.filled)
 
 
 def _bits(values: Array) -> int:

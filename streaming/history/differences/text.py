@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from streaming.history.moments import how_known
 from streaming.questions.answer import Answer, broker_or_nobody, listed
 from twin.arrays.plain import counted
 
@@ -71,11 +72,10 @@ def _group(each: Mapping[str, Any]) -> str:
 
 
 def _incomplete(data: Mapping[str, Any]) -> list[str]:
-    lines = [
-        f"Not all of {data[name]['at']} was recorded."
-        for name in ("before", "after")
-        if not data[name]["complete"]
-    ]
+    lines = []
+    for moment in (data["before"], data["after"]):
+        if known := how_known(moment["complete"], moment["filled"]):
+            lines.append(f"{moment['at']}{known}.")
     if data["not_compared"]:
         what = counted(data["not_compared"], "partition was", "partitions were")
         lines.append(f"{what} not yet described in one of the moments, and not compared.")

@@ -121,6 +121,12 @@ def _not_known(events: Events, scan: Scan, groups: HurtGroups, timeline: Told) -
     if scan.incomplete:
         what = counted(len(scan.incomplete), "cycle lacks", "cycles lack")
         found.append(f"{what} a part, the first at {time_text(scan.incomplete[0])}")
+    if scan.filled:
+        what = counted(len(scan.filled), "cycle was", "cycles were")
+        found.append(
+            f"{what} not archived and computed from observations, the first at "
+            f"{time_text(scan.filled[0])}: findings on remote segments are those of before"
+        )
     if scan.shards_missing:
         found.append(f"of {counted(scan.shards_missing, 'shard')} nothing is known for a time")
     if scan.not_described:

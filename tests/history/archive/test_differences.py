@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +33,7 @@ MEASURED_EVERY = MEASURED_MS // INTERVAL_MS
 def columns(state: ShardState, measurements: bool) -> dict[str, list[object]]:
     """The columns of all stored tables; those of slots without a replica do not count."""
     used, found = codec.slots_in_use(state), {}
-    for table in CATALOG.stored:
+    for table in state.catalog.stored:
         for column, values in zip(table.columns, state[table].values(), strict=True):
             if column.is_measurement == measurements:
                 values = values[used] if values.ndim == 2 else values
@@ -40,6 +41,26 @@ def columns(state: ShardState, measurements: bool) -> dict[str, list[object]]:
                     values = rounded(values)
                 found[f"{table.kind}.{column.name}"] = values.tolist()
     return found
+
+
+OF_SEGMENTS = ("lineage.", "remote_segments.", "leader_epochs.")
+BY_SEGMENTS = {
+    risk.name
+    for risk in CATALOG.risks
+    if risk.holds.__module__.endswith((".lineage", ".remote_segments"))
+}
+
+
+def without_segments(found: Mapping[str, list[object]], risks: Sequence[str]) -> dict[str, object]:
+    """Those columns that do not follow from remote segments; ``risks`` are the catalog's names."""
+    left: dict[str, object] = {
+        name: values for name, values in found.items() if not name.startswith(OF_SEGMENTS)
+    }
+    names = [name for name in left if name.startswith("risks.")]
+    rows = zip(*(found[name] for name in names), strict=True)
+    number = names.index("risks.risk") if names else 0
+    kept = [row for row in rows if risks[row[number]] not in BY_SEGMENTS]
+    return left | {name: [row[n] for row in kept] for n, name in enumerate(names)}
 
 
 def assert_decisions_equal(archived: Archived, index: int) -> None:

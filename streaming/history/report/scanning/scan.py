@@ -74,6 +74,7 @@ class Scan:
     after: Standing | None = None
     racks: dict[str, frozenset[int]] = field(default_factory=dict)
     incomplete: list[int] = field(default_factory=list)
+    filled: list[int] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     shards_missing: int = 0  # the most shards of which nothing was known
     most_partitions: int = 0  # that were described at once
@@ -197,6 +198,8 @@ def _note_numbers(scan: Scan, found: PastView, of: Mapping[int, ShardMeasures]) 
     scan.alerting.append(alerting_counts(view, of))
     if not found.complete:
         scan.incomplete.append(found.at_ms)
+    if found.filled:
+        scan.filled.append(found.at_ms)
     scan.shards_missing = max(scan.shards_missing, view.shards_expected - len(view.shards))
     described = sum(int(each.is_described.sum()) for each in measures)
     scan.most_partitions = max(scan.most_partitions, described)
