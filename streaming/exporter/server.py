@@ -73,7 +73,9 @@ class SnapshotReader:
         if annotator is not None:
             self._store.annotations = annotator.counts
         own_topics = bus.own_topics(config)
-        self._renderer = Renderer(catalog, config.cluster.name, config.exporter, own_topics)
+        self._renderer = Renderer(
+            catalog, config.cluster.name, config.exporter, own_topics, wall_clock_ms()
+        )
         self._stop = threading.Event()
         self._look_at_s = 0.0
         self._answered_at_ms = wall_clock_ms()  # the bus; at first it has had no time to

@@ -14,6 +14,8 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from streaming.runtime.errors import UserError
+from streaming.runtime.exposition.application import Registry, application
+from streaming.runtime.exposition.native import NativeHistogram
 from twin.declarations.declare import Metric
 
 if TYPE_CHECKING:
@@ -37,13 +39,13 @@ class ProgramMetrics:
 
         A gauge has no series before its value is known.
         """
-        # Otherwise each counter has a second series, which is not used.
-        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
+        self.registry = Registry()
         self._cluster = cluster
         self._families: dict[Metric, Counter | Gauge | Histogram] = {}
         for metric in declared:
             self._families[metric] = family = _family(metric, self.registry)
+            if metric.type == "histogram":
+                self.registry.native[metric.series_name] = NativeHistogram()
             if metric.type != "gauge" and not metric.label_names:
                 family.labels(cluster)
 
@@ -64,6 +66,7 @@ class ProgramMetrics:
         family = self._families[metric]
         assert isinstance(family, Histogram)
         family.labels(self._cluster).observe(seconds)
+        self.registry.native[metric.series_name].observe(seconds)
 
 
 def _family(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
@@ -104,9 +107,7 @@ def served(
     except OSError as error:
         reason = error.strerror or str(error)
         raise MetricsPortError(f"{key}: cannot listen on {host}:{port}: {reason}") from None
-    metrics = server.get_app()
-    assert metrics is not None
-    server.set_app(_with_health(metrics, why_unhealthy))
+    server.set_app(_with_health(application(registry), why_unhealthy))
     try:
         yield
     finally:

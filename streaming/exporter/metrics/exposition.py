@@ -1,4 +1,4 @@
-"""The exposition: sums and series of partitions and replicas, in text format 0.0.4.
+"""The exposition: sums and series of partitions and replicas, in both text formats.
 
 Rendered once for a view, at the first scrape after it; only what depends on the clock (up, age) is
 written at each scrape. Blocks of unchanged shards are used again.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,6 +19,7 @@ from streaming.exporter import own_metrics as own
 from streaming.exporter.agents.counts import CallCounts
 from streaming.exporter.answers import DeflatedOnce
 from streaming.exporter.events.stream import StreamCounts
+from streaming.exporter.metrics.formats import FORMATS, OPEN_METRICS, PLAIN, Format
 from streaming.exporter.metrics.kafka_exporter import KafkaExporterNames
 from streaming.exporter.metrics.series import (
     Family,
@@ -44,8 +45,6 @@ CLASSES: Final = ("page", "warn", "info", "healthy")
 
 HEALTHY: Final = CLASSES.index("healthy")
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
 Samples = list[tuple[str, float]]  # label text and value
 
 
@@ -66,12 +65,23 @@ class Exposition:
 
     view: ClusterView = field(default_factory=ClusterView)
     blocks: tuple[bytes, ...] = ()
+    open_metrics: tuple[bytes, ...] = (
+        OPEN_METRICS.end,
+    )  # the same blocks, and headers of that format
     loss_sentence: str = ""  # which brokers can be lost, in that view
-    _deflated: DeflatedOnce = field(default_factory=DeflatedOnce, compare=False, repr=False)
+    since_ms: int = UNKNOWN  # when the exporter began to count
+    _deflated: dict[Format, DeflatedOnce] = field(
+        default_factory=lambda: {each: DeflatedOnce() for each in FORMATS},
+        compare=False, repr=False,
+    )  # fmt: skip
 
-    def gzipped_after(self, first: bytes) -> bytes:
+    def blocks_in(self, text: Format) -> tuple[bytes, ...]:
+        """The blocks in that format."""
+        return self.open_metrics if text.is_open_metrics else self.blocks
+
+    def gzipped_after(self, first: bytes, text: Format = PLAIN) -> bytes:
         """``first`` and the blocks as gzip; the blocks are compressed once."""
-        return self._deflated.gzipped_after(first, self.blocks)
+        return self._deflated[text].gzipped_after(first, self.blocks_in(text))
 
 
 class Renderer:
@@ -83,12 +93,20 @@ class Renderer:
         cluster: str,
         config: ExporterConfig,
         own_topics: Collection[str] = (),
+        since_ms: int = UNKNOWN,
     ) -> None:
-        """``own_topics`` are the twin's, if the bus is on the cluster that is watched."""
+        """
+        Args:
+            catalog: the rules.
+            cluster: its name.
+            config: what to export.
+            own_topics: the twin's, if the bus is on the cluster that is watched.
+            since_ms: when the exporter began to count.
+        """
         self._catalog = catalog
         self._own_topics = own_topics
         self._cluster = escaped(cluster)
-        self._config = config
+        self._config, self._since_ms = config, since_ms
         self._blocks: dict[int, _Block] = {}
         self._dropped = 0
         self._cut = dict.fromkeys(CLASSES, 0)
@@ -102,18 +120,25 @@ class Renderer:
         samples[own.SERIES.series_name] = [(self._labels(), sum(b.series for b in blocks))]
         spent = time.perf_counter() - began
         samples[own.RENDER_SECONDS.series_name] = [(self._labels(), spent)]
-        parts: list[bytes] = []
+        parts: dict[Format, list[bytes]] = {each: [] for each in FORMATS}
         for metric in (*own.OWN, *self._catalog.all_metrics):
             if metric in own.AT_SCRAPE:
                 continue
             name = metric.series_name
             body = [block.text[name] for block in blocks if name in block.text]
-            text = _lines(metric, samples.get(name, []))
-            if text or any(body):
-                parts += [header(metric) + text, *body]
+            since_ms = self._since_ms if metric in own.OWN else UNKNOWN
+            if samples.get(name) or any(body):
+                listed = _lines(metric, samples.get(name, []))
+                since = _lines(metric, samples.get(name, []), since_ms)
+                parts[PLAIN] += [PLAIN.header(metric), listed, *body]
+                parts[OPEN_METRICS] += [OPEN_METRICS.header(metric), since, *body]
         if self._config.compatibility == "kafka_exporter":
-            parts += self._kafka_exporter.render(view)
-        return Exposition(view, tuple(parts), single_loss(view, self._own_topics)["sentence"])
+            rendered = [*self._kafka_exporter.render(view)]
+            for found in parts.values():
+                found += rendered
+        plain, open_metrics = (tuple(parts[each]) for each in (PLAIN, OPEN_METRICS))
+        loss = single_loss(view, self._own_topics)["sentence"]
+        return Exposition(view, plain, (*open_metrics, OPEN_METRICS.end), loss, self._since_ms)
 
     # ------------------------------------------------------------ series
 
@@ -302,6 +327,7 @@ def at_scrape(
     now_ms: int,
     streams: StreamCounts = StreamCounts(),
     calls: CallCounts = CallCounts(),
+    text: Format = PLAIN,
 ) -> bytes:
     """Samples that depend on the clock and on clients, whatever was observed."""
     label = f'cluster="{escaped(cluster)}"'
@@ -324,19 +350,22 @@ def at_scrape(
     if view.observed_at_ms != UNKNOWN:
         age = max(now_ms - view.observed_at_ms, 0) / 1000
         samples[own.OBSERVATION_AGE.series_name] = [(label, age)]
-    return b"".join(
-        header(metric) + _lines(metric, samples[metric.series_name])
-        for metric in own.AT_SCRAPE
-        if metric.series_name in samples
-    )
+    found = []
+    for metric in own.AT_SCRAPE:
+        if metric.series_name in samples:
+            listed = samples[metric.series_name]
+            since_ms = exposition.since_ms if text.is_open_metrics else UNKNOWN
+            found += [text.header(metric), _lines(metric, listed, since_ms)]
+    return b"".join(found)
 
 
-def header(metric: Metric) -> bytes:
-    """HELP and TYPE."""
-    text, name = metric.help.replace("\\", r"\\"), metric.series_name
-    return f"# HELP {name} {text}\n# TYPE {name} {metric.type}\n".encode()
-
-
-def _lines(metric: Metric, samples: Iterable[tuple[str, float]]) -> bytes:
+def _lines(metric: Metric, samples: Samples, since_ms: int = UNKNOWN) -> bytes:
+    """A line for each sample; with ``since_ms``, when a counter began to count behind each."""
     name = metric.series_name
-    return "".join(f"{name}{{{labels}}} {value}\n" for labels, value in samples).encode()
+    if since_ms == UNKNOWN or metric.type != "counter":
+        return "".join(f"{name}{{{labels}}} {value}\n" for labels, value in samples).encode()
+    created = f"{name.removesuffix('_total')}_created"
+    return "".join(
+        f"{name}{{{labels}}} {value}\n{created}{{{labels}}} {since_ms / 1_000}\n"
+        for labels, value in samples
+    ).encode()

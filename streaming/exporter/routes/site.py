@@ -8,7 +8,8 @@ from starlette.responses import Response
 from streaming.exporter.answers import accepts_gzip
 from streaming.exporter.console_files import console_files, index_of
 from streaming.exporter.endpoint import Endpoint, Runs, Values
-from streaming.exporter.metrics.exposition import CONTENT_TYPE, at_scrape
+from streaming.exporter.metrics.exposition import at_scrape
+from streaming.exporter.metrics.formats import accepted
 from streaming.exporter.source import ViewSource
 from streaming.history.moments import AT_NAME
 from streaming.runtime.clock import utc_text
@@ -21,13 +22,13 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
         if source.not_live:  # Prometheus would keep them as values of now
             return Response(f"{source.not_live}: no metrics\n", 404, media_type="text/plain")
         exposition = source.current()
-        now_ms = source.now_ms()
-        now = at_scrape(source.cluster, exposition, now_ms, source.streams, source.calls)
-        headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
+        now_ms, text = source.now_ms(), accepted(request.headers.get("accept", ""))
+        now = at_scrape(source.cluster, exposition, now_ms, source.streams, source.calls, text)
+        headers = {"Content-Type": text.content_type, "Vary": "Accept, Accept-Encoding"}
         if accepts_gzip(request):
-            body = exposition.gzipped_after(now)
+            body = exposition.gzipped_after(now, text)
             return Response(body, headers=headers | {"Content-Encoding": "gzip"})
-        return Response(b"".join((now, *exposition.blocks)), headers=headers)
+        return Response(b"".join((now, *exposition.blocks_in(text))), headers=headers)
 
     def health(_: Request, __: Values) -> Response:
         why = source.why_not_up

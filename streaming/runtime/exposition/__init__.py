@@ -1,0 +1,1 @@
+"""How programs serve metrics about themselves: formats that Prometheus' client library lacks."""
