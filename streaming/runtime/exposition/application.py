@@ -30,7 +30,7 @@ class Registry(CollectorRegistry):
         self.native: dict[str, NativeHistogram] = {}
 
 
-class _WithoutCreated(Collector):
+class WithoutCreated(Collector):
     """A registry without the samples that say since when something counts."""
 
     def __init__(self, registry: Collector) -> None:
@@ -42,15 +42,15 @@ class _WithoutCreated(Collector):
             mine.samples = [each for each in mine.samples if not each.name.endswith("_created")]
             yield mine
 
-    def restricted_registry(self, names: Iterable[str]) -> _WithoutCreated:
+    def restricted_registry(self, names: Iterable[str]) -> WithoutCreated:
         """Those families alone; the client library calls it for the parameter ``name[]``."""
         assert isinstance(self._registry, CollectorRegistry)
-        return _WithoutCreated(self._registry.restricted_registry(names))
+        return WithoutCreated(self._registry.restricted_registry(names))
 
 
 def application(registry: CollectorRegistry) -> WSGIApplication:
     """Gives the metrics at any path."""
-    plain = prometheus_client.make_wsgi_app(_WithoutCreated(registry))
+    plain = prometheus_client.make_wsgi_app(WithoutCreated(registry))
     open_metrics = prometheus_client.make_wsgi_app(registry)
     native = registry.native if isinstance(registry, Registry) else {}
 
