@@ -15,6 +15,7 @@ from prometheus_client import generate_latest
 from streaming.query.batch_metrics import BatchMetrics
 from streaming.query.own_metrics import OWN
 from streaming.query.stalled import StallCause, StallKind
+from streaming.runtime.exposition.application import WithoutCreated
 from tests.scraping import Scraped, assert_declared, judged, needs_promtool
 
 IDLE = {"batchId": 3, "timestamp": "2026-11-22T11:30:10.000Z", "numInputRows": 0,
@@ -35,7 +36,7 @@ def a_batch(
 
 
 def scraped_from(metrics: BatchMetrics) -> Scraped:
-    return Scraped(generate_latest(metrics.registry).decode())
+    return Scraped(generate_latest(WithoutCreated(metrics.registry)).decode())
 
 
 def test_each_batch_is_counted_once_however_often_it_is_reported():
@@ -77,6 +78,7 @@ def test_the_reason_of_a_stall_is_one_of_all():
 PROGRAM = """
 import sys, time
 from prometheus_client import generate_latest
+from streaming.runtime.exposition.application import WithoutCreated
 from pyspark.sql import SparkSession
 from streaming.query.batch_metrics import BatchMetrics
 spark = (
@@ -100,7 +102,7 @@ query.stop()
 metrics.update(query)
 done = [p for p in query.recentProgress if "addBatch" in p["durationMs"]]
 print(len(done), sum(p["numInputRows"] for p in done), len(query.recentProgress), file=sys.stderr)
-print(generate_latest(metrics.registry).decode(), end="")
+print(generate_latest(WithoutCreated(metrics.registry)).decode(), end="")
 """
 
 
