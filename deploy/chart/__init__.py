@@ -1,0 +1,1 @@
+"""The Helm chart, made of the manifests for kustomize: ``python -m deploy.generate`` writes it."""
