@@ -37,7 +37,16 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     sub_resource: str = ""
     dry_run: bool | None = None
+    object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Nothing will happen. ``kubectl drain --dry-run=server`` says so in the eviction itself,
+        of which the API server does not tell in the review."""
+        options = (self.object or {}).get("deleteOptions") if self.is_eviction else None
+        evicts = options.get("dryRun") if isinstance(options, dict) else None
+        return bool(self.dry_run or evicts)
 
     @property
     def is_eviction(self) -> bool:

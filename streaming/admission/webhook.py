@@ -76,7 +76,7 @@ class Webhook:
             self._metrics.observe(REVIEW_SECONDS, time.monotonic() - began_s)
             log.info(
                 "review", pod=request.name, namespace=request.namespace, outcome=decision.outcome,
-                dry_run=bool(request.dry_run), why=decision.text,
+                dry_run=request.is_dry_run, why=decision.text,
             )  # fmt: skip
         return decision
 
@@ -106,7 +106,7 @@ class Webhook:
             answer = await self._gate.ask(broker, others, since_s)
             decision = self._decision(answer, pod)
             is_final = decision.outcome != "admitted" if since_s is None else not decision.is_early
-            if is_final and decision.allowed and not request.dry_run:
+            if is_final and decision.allowed and not request.is_dry_run:
                 self._going.add(broker, pod.grace_s, now_s)
         return decision
 
@@ -156,7 +156,7 @@ def application(webhook: Webhook) -> Starlette:
         except ReviewError as error:
             return PlainTextResponse(f"{error}\n", 400)
         decision = await webhook.decide(asked)
-        if not asked.dry_run:
+        if not asked.is_dry_run:
             _in_background(webhook.report(decision))
         warnings = []
         if decision.allowed and decision.outcome not in ("", "admitted"):

@@ -63,7 +63,8 @@ class Feed:
         self._ended: list[ShardState] = []
         self._batches = 0
         self._ids: OrderedDict[str, None] = OrderedDict.fromkeys(events)
-        self._filler, self._filled_until_ms = filler, UNKNOWN  # or tried to
+        self._filler = filler
+        self._tried_ms: dict[int, int] = {}  # by shard, the cycle up to which gaps were filled
         self.gaps = 0  # cycles that follow others which are missing
         self.filled = 0  # cycles of shards that were computed from observations
         self.not_filled = ""  # why the newest gap stays one
@@ -114,17 +115,20 @@ class Feed:
         """The states of all shards in a gap that ends with this state, if it can be filled."""
         last_ms, until_ms = self._archived.get(state.shard, UNKNOWN), state.prev_observed_at_ms
         is_gap = UNKNOWN != last_ms < until_ms
-        if self._filler is None or not is_gap or until_ms <= self._filled_until_ms:
+        was_tried = until_ms <= self._tried_ms.get(state.shard, UNKNOWN)
+        if self._filler is None or not is_gap or was_tried:
             return
-        self._filled_until_ms, self.not_filled = until_ms, ""
+        self.not_filled = ""
         try:
             begins = self._written_at(last_ms)
             if state.shard not in begins:
                 begins = self._filler.archived(self._archived)
+            self._tried_ms |= dict.fromkeys(begins, until_ms)
             for states in self._filler.states(begins, until_ms):
                 yield from states
         except (NotFilledError, BusError) as error:
             self.not_filled = str(error)
+            self._tried_ms |= dict.fromkeys(self._archived, until_ms)
             return
         if self._batches <= _BEGIN_ANEW:
             # A batch that is repeated after a kill begins here, whatever is filled then.

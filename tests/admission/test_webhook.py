@@ -145,6 +145,8 @@ def test_brokers_that_go_at_once_are_judged_together(tmp_path: Path):
         assert here.allows("kafka-2"), "a drain that tries again"
     with running(tmp_path) as here:
         assert here.allows("kafka-3", dryRun=True)
+        drain = {"kind": "Eviction", "deleteOptions": {"dryRun": ["All"]}}
+        assert here.allows("kafka-3", object=drain), "of kubectl drain --dry-run=server"
         assert here.allows("kafka-2"), "a dry run lets nobody go"
 
 

@@ -49,7 +49,9 @@ import (
 
 func main() { os.Exit(cli.Run(cmd.NewDefaultKubectlCommand())) }
 """
-_STRIPPED: Final = ("-ldflags", "-s -w")
+_STRIPPED: Final = "-s -w"
+_VERSION: Final = f"-X k8s.io/component-base/version.gitVersion=v{KUBERNETES}"
+"""Without it a server says that it is version 0, which is too old for the chart."""
 
 
 def folder() -> Path:
@@ -86,7 +88,9 @@ def module_folder(module: str, version: str) -> Path:
 
 
 def _helm(made: Path) -> None:
-    _go(made, "install", *_STRIPPED, f"helm.sh/helm/v3/cmd/helm@v{HELM}", GOBIN=str(made))
+    _go(
+        made, "install", "-ldflags", _STRIPPED, f"helm.sh/helm/v3/cmd/helm@v{HELM}", GOBIN=str(made)
+    )
 
 
 def _api_server(made: Path) -> None:
@@ -110,7 +114,7 @@ def _kubernetes(made: Path, name: str, source: str) -> None:
     for module in sorted(set(re.findall(r"(k8s\.io/[a-z0-9-]+) => \./staging", listed))):
         _go(work, "mod", "edit", "-replace", f"{module}={module}@v0.{part}")
     _go(work, "mod", "tidy")
-    _go(work, "build", *_STRIPPED, "-o", str(made / name), ".")
+    _go(work, "build", "-ldflags", f"{_STRIPPED} {_VERSION}", "-o", str(made / name), ".")
 
 
 def _download(module: str, version: str, where: Path) -> Mapping[str, str]:

@@ -112,6 +112,8 @@ class Filler:
         """
         [begin_ms] = {state.observed_at_ms for state in begins.values()}
         of_shards = begins.keys() - {CLUSTER}
+        if not of_shards:
+            raise NotFilledError("the cluster's own state follows from those of all shards")
         messages = self._read(begin_ms, until_ms)
         timeline = timeline_of(messages, self._cluster, self._shards, self._catalog.observations)
         place = {cycle.at_ms: n for n, cycle in enumerate(timeline.cycles)}
