@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 # Some containers set it; then each process compiles the package anew, and each run of pytest all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all unit lint bench soak versions docs clean
+.PHONY: help demo test test-all unit lint bench soak versions docs site dist clean
 
 help: ## What there is to make
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -57,5 +57,11 @@ docs: $(READY) ## Generate pages of docs/, dashboards, alert rules and manifests
 	$(BIN)/python -m grafana
 	$(BIN)/python -m deploy.generate
 
+site: $(READY) ## docs/ as a site, in build/site
+	@$(BIN)/python -m docs.site $(ARGS)
+
+dist: $(READY) ## Wheel, sdist, chart, bill of materials and checksums, in dist/ (ARGS=--images: images too)
+	@$(BIN)/python -m deploy.dist $(ARGS)
+
 clean: ## Remove what was installed and what the demo left
-	rm -rf $(VENV) .kafka-twin .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .kafka-twin .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -91,8 +91,8 @@ def page() -> str:
         "",
         "Who asks for OpenMetrics 1.0, as Prometheus does, gets it: then counters say since when",
         "they count (`..._created`). To a Prometheus that scrapes native histograms the programs",
-        "other than the exporter send each histogram as one, whose buckets grow by 9 percent, beside",
-        "the buckets with `le`: `histogram_quantile(0.9, rate(NAME[5m]))`.",
+        "other than the exporter send each histogram as one, whose buckets grow by 9 percent,",
+        "beside the buckets with `le`: `histogram_quantile(0.9, rate(NAME[5m]))`.",
     ]
     for level in LEVEL_LABELS:
         lines += _section(_TITLES[level], level, [m for m in metrics if m.level == level])

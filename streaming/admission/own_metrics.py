@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from streaming.runtime.exposition.build import build_info
 from twin.declarations.declare import Metric
 
 REVIEWS: Final = Metric(
@@ -17,4 +18,6 @@ REVIEW_SECONDS: Final = Metric(
     "admission_review_duration_seconds", "Time until a review was answered.", type="histogram"
 )
 
-OWN: Final = (REVIEWS, REVIEW_SECONDS)
+BUILD: Final = build_info("admission")
+
+OWN: Final = (BUILD, REVIEWS, REVIEW_SECONDS)

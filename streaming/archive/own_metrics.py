@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from streaming.runtime.exposition.build import build_info
 from twin.declarations.declare import Metric
 
 BATCHES: Final = Metric("archive_batches", "Batches that the archive committed.", type="counter")
@@ -33,4 +34,6 @@ BYTES: Final = Metric(
     labels=("table",),
 )  # fmt: skip
 
-OWN: Final = (BATCHES, BATCH_SECONDS, NEWEST_AT, ROWS, GAPS, FILLED, BYTES)
+BUILD: Final = build_info("archive")
+
+OWN: Final = (BUILD, BATCHES, BATCH_SECONDS, NEWEST_AT, ROWS, GAPS, FILLED, BYTES)

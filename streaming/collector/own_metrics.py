@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from streaming.runtime.exposition.build import build_info
 from twin.declarations.declare import Metric
 
 CYCLES: Final = Metric("collector_cycles", "Cycles that the collector completed.", type="counter")
@@ -50,7 +51,10 @@ INTERVAL: Final = Metric(
     "collector_interval_seconds", "Time between two cycles: collector.interval_ms."
 )
 
+BUILD: Final = build_info("collector")
+
 OWN: Final = (
+    BUILD,
     CYCLES,
     CYCLE_SECONDS,
     OVERRUNS,

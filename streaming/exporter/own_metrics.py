@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from streaming.runtime.exposition.build import build_info
 from twin.declarations.declare import Metric
 
 
@@ -15,6 +16,7 @@ def _counter(name: str, text: str, *labels: str) -> Metric:
     return Metric(name, text, labels=labels, type="counter")
 
 
+BUILD: Final = build_info("exporter")
 UP: Final = _gauge("up", "1 while snapshots of all shards are there and fresh, else 0.")
 BUS_UP: Final = _gauge("bus_up", "0 while the bus does not answer the exporter, else 1.")
 OBSERVATION_AGE: Final = _gauge(
@@ -78,6 +80,7 @@ AT_SCRAPE: Final = (UP, BUS_UP, OBSERVATION_AGE, LOSS, EVENT_STREAMS, EVENT_GAPS
 """Metrics that depend on the clock and on clients, and are rendered for each scrape."""
 
 OWN: Final = (
+    BUILD,
     UP,
     BUS_UP,
     OBSERVATION_AGE,

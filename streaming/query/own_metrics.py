@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from streaming.runtime.exposition.build import build_info
 from twin.declarations.declare import Metric
 
 BATCHES: Final = Metric("query_batches", "Batches that the query completed.", type="counter")
@@ -44,7 +45,10 @@ REMOTE_SEGMENTS: Final = Metric(
     "1 while the query of remote segments runs, 0 while it failed or may not read their topic.",
 )
 
+BUILD: Final = build_info("query")
+
 OWN: Final = (
+    BUILD,
     BATCHES,
     BATCH_SECONDS,
     ROWS,

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from streaming.runtime.errors import UserError
 from streaming.runtime.exposition.application import Registry, application
+from streaming.runtime.exposition.build import is_build_info, own_version
 from streaming.runtime.exposition.native import NativeHistogram
 from twin.declarations.declare import Metric
 
@@ -48,6 +49,8 @@ class ProgramMetrics:
                 self.registry.native[metric.series_name] = NativeHistogram()
             if metric.type != "gauge" and not metric.label_names:
                 family.labels(cluster)
+            if is_build_info(metric):
+                self.set(metric, 1, own_version())
 
     def add(self, metric: Metric, amount: float = 1, *labels: str) -> None:
         """Add to a counter."""

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from streaming.runtime.exposition.build import own_version
 from streaming.tap import own_metrics as own
 from streaming.tap.broker_tap import BrokerTap
 from twin.declarations.declare import Metric
@@ -28,6 +29,7 @@ class _Counters(Collector):
     def collect(self) -> Iterator[Family]:
         """All metrics of all brokers."""
         families = {metric: _family(metric) for metric in own.OWN}
+        families[own.BUILD].add_metric([self._cluster, own_version()], 1)
         for broker, tap in self._taps.items():
             for metric, labels, value in _samples(tap):
                 families[metric].add_metric([self._cluster, str(broker), *labels], value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from streaming.runtime.exposition.build import build_info
 from twin.declarations.declare import Metric
 
 
@@ -52,7 +53,10 @@ LOGS: Final = _of_a_broker(
     kind="gauge",
 )  # fmt: skip
 
+BUILD: Final = build_info("tap")
+
 OWN: Final = (
+    BUILD,
     LINES,
     ROWS,
     ROWS_WAITING,

@@ -33,6 +33,7 @@ from streaming.exporter.metrics.series import (
 )
 from streaming.questions.single_loss import single_loss
 from streaming.runtime.config import ExporterConfig
+from streaming.runtime.exposition.build import own_version
 from twin.declarations.declare import LEVEL_LABELS, Metric
 from twin.declarations.table import UNKNOWN, Array
 from twin.engine.catalog import Catalog
@@ -202,6 +203,7 @@ class Renderer:
             pairs = zip(metric.labels, labels, strict=True)
             by_series[metric.series_name].append((self._labels(*pairs), value))
 
+        add(own.BUILD, 1, own_version())
         add(own.SHARDS, len(view.shards))
         add(own.SERIES_DROPPED, self._dropped)
         for name, cut in self._cut.items():
