@@ -213,6 +213,24 @@ def test_of_two_that_returned_the_first_may_lead():
     assert (judged["result"], judged["overtaken_by"]) == ("overtaken", "broker")
 
 
+ELIGIBLE = replace(HELD, leader=NOBODY, isr=(), elr=(3,), last_known=(1,))
+"""Kafka 4.4, seen in a soak: all brokers had crashed, and 1, which led last, was back already."""
+
+
+def test_the_last_known_leader_leads_if_the_eligible_one_returns_from_a_crash():
+    before = a_state(ELIGIBLE, fenced=(2, 3))
+    state, _ = cycle(before, led(1, 1, since=ELIGIBLE, elr=(), last_known=()), fenced=(2,))
+    judged = last(state)
+    assert (judged["cause"], judged["predicted_leader"]) == ("return", 3)
+    assert (judged["result"], judged["overtaken_by"]) == ("overtaken", "broker")
+
+
+def test_the_last_known_leader_does_not_lead_while_the_eligible_one_is_away():
+    before = a_state(ELIGIBLE, fenced=(2, 3))
+    state, _ = cycle(before, led(1, 1, since=ELIGIBLE, elr=(), last_known=()), fenced=(2, 3))
+    assert last(state)["result"] == "wrong"
+
+
 def test_an_unclean_election_that_the_configuration_forbids_was_held_by_somebody():
     offline = replace(HELD, leader=NOBODY, isr=(1,))
     before = a_state(offline, fenced=(1,), topics={"t": {"unclean_leader_election": 0}})

@@ -310,11 +310,23 @@ def _repeated_election(change: _Change, cause: Int8) -> Int32:
     balanced, _ = elect(with_all, ElectionKind.PREFERRED)
     # If several came back, the first one led. No poll shows which one that was.
     new = change.slots_of(change.new)
-    only = change.state(change.is_acceptable & new, change.was_in_isr, change.was_in_elr, nobody)
+    in_elr = change.was_in_elr & ~_left_elr(change, new)
+    only = change.state(change.is_acceptable & new, change.was_in_isr, in_elr, nobody)
     came_first, _ = hold_election(only, change.is_unclean_allowed)
     return np.select([is_balance, cause == Cause.RETURN], [balanced, came_first], leader).astype(
         np.int32
     )
+
+
+def _left_elr(change: _Change, new: Slots) -> Slots:
+    """[N, R] eligible replicas that came back, did not lead, and are not eligible any more.
+
+    The controller removes a broker from the ELR that registers after a crash (KIP-966,
+    ReplicationControlManager.handleUncleanBrokerShutdown). Once it is empty, the last known leader
+    may lead. Nobody knows before the return whether a silent broker has crashed.
+    """
+    came_back = change.is_acceptable & ~change.was_acceptable
+    return change.was_in_elr & ~change.is_in_elr & came_back & ~new
 
 
 def _what_else_changed(change: _Change) -> Array:
