@@ -1,7 +1,8 @@
 """Definitions of the custom resources that the chart uses.
 
-Those of the Prometheus operator are its own, from its Go module. cert-manager, the Grafana and the
-Spark operator publish theirs where no registry of packages has them: here they take any field.
+Those of the Prometheus operator are its own, from its Go module. cert-manager, Strimzi, the Grafana
+and the Spark operator publish theirs where no registry of packages has them: here they take any
+field.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ _OPEN: Final = (
     ("cert-manager.io", "v1", "Certificate"),
     ("grafana.integreatly.org", "v1beta1", "GrafanaDashboard"),
     ("spark.apache.org", "v1", "SparkApplication"),
+    ("kafka.strimzi.io", "v1", "Kafka"),
+    ("kafka.strimzi.io", "v1", "KafkaNodePool"),
+    ("kafka.strimzi.io", "v1", "KafkaUser"),
 )
 
 

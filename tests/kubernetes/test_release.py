@@ -115,3 +115,12 @@ def test_the_manifests_for_kustomize_are_taken_as_well(cluster: Cluster):
     found = {each["metadata"]["name"] for each in cluster.get("deployments", "-n", "kafka-twin")}
     assert found == {"kafka-twin-collector", "kafka-twin-exporter"}
     cluster.kubectl("delete", "--wait=false", "-k", str(example))
+
+
+@pytest.mark.parametrize("path", sorted((CHART.parents[1] / "examples").rglob("*.yaml")),
+                         ids=lambda path: f"{path.parent.name}/{path.name}")  # fmt: skip
+def test_the_examples_are_taken(cluster: Cluster, path: Path):
+    """Only looked at: they are parts of objects, or of a cluster that is not here."""
+    for each in yaml.safe_load_all(path.read_text()):
+        if each and each.get("apiVersion"):
+            cluster.kubectl("create", "--dry-run=server", "-f", "-", given=each)
