@@ -35,7 +35,7 @@ test-all: $(READY) ## The same, long tests, containers, the demo and other Kafka
 	@tests/run --all $(BIN)/pytest
 
 unit: $(READY) ## The tests that start nothing, in minutes
-	$(BIN)/pytest -n auto --dist loadfile -m "not cluster and not spark and not docker and not browser" $(ARGS)
+	$(BIN)/pytest -n auto --dist loadfile -m "not cluster and not spark and not docker and not browser and not long" $(ARGS)
 
 lint: $(READY) ## Style, types, import rules
 	$(BIN)/ruff check .
