@@ -102,3 +102,12 @@ def test_who_asks_for_it_gets_it_plain_or_zipped():
     with client.stream("GET", "/metrics", headers=asked | {"accept-encoding": "gzip"}) as zipped:
         assert gzip.decompress(b"".join(zipped.iter_raw())) == plain.content
     assert client.get("/metrics").headers["content-type"] == PLAIN.content_type
+
+
+def test_lines_of_samples_are_shared_by_the_formats_unless_they_say_since_when():
+    exposition = rendered()
+    own = {id(each) for each in exposition.open_metrics}
+    apart = [each for each in exposition.blocks if id(each) not in own]
+    lines = [each for each in apart if not each.startswith(b"# HELP")]
+    assert all(b"_total{" in each for each in lines)
+    assert len(lines) < len(exposition.blocks) / 20

@@ -66,9 +66,7 @@ class Exposition:
 
     view: ClusterView = field(default_factory=ClusterView)
     blocks: tuple[bytes, ...] = ()
-    open_metrics: tuple[bytes, ...] = (
-        OPEN_METRICS.end,
-    )  # the same blocks, and headers of that format
+    open_metrics: tuple[bytes, ...] = (OPEN_METRICS.end,)  # the same with other headers
     loss_sentence: str = ""  # which brokers can be lost, in that view
     since_ms: int = UNKNOWN  # when the exporter began to count
     _deflated: dict[Format, DeflatedOnce] = field(
@@ -129,8 +127,9 @@ class Renderer:
             body = [block.text[name] for block in blocks if name in block.text]
             since_ms = self._since_ms if metric in own.OWN else UNKNOWN
             if samples.get(name) or any(body):
-                listed = _lines(metric, samples.get(name, []))
-                since = _lines(metric, samples.get(name, []), since_ms)
+                listed = since = _lines(metric, samples.get(name, []))
+                if since_ms != UNKNOWN and metric.type == "counter":
+                    since = _lines(metric, samples.get(name, []), since_ms)
                 parts[PLAIN] += [PLAIN.header(metric), listed, *body]
                 parts[OPEN_METRICS] += [OPEN_METRICS.header(metric), since, *body]
         if self._config.compatibility == "kafka_exporter":

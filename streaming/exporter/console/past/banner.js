@@ -34,7 +34,11 @@ export function Banner({ pulse, at, isPlaying }) {
 /** What is wrong with that moment, beside that it is of the past. */
 function lacking({ not_live: past, why_not_up: why, complete, filled }) {
   const more = why.slice(past.length).replace(/^; /, "");
-  return [filled && "It was not archived, and computed from observations.", !complete && "Not all of it was recorded.", more && ended(more)].filter(Boolean).join(" ");
+  return [
+    filled && "It was not archived, and computed from observations.",
+    !complete && "Not all of it was recorded.",
+    more && ended(more),
+  ].filter(Boolean).join(" ");
 }
 
 const Newest = () => html`<button type="button" onClick=${() => choose(null)}>Newest moment</button>`;
