@@ -11,9 +11,10 @@ import sys
 import threading
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
+import msgspec
 
 from streaming.runtime.config import Config, ConfigError, load
 from streaming.runtime.errors import UserError
@@ -145,15 +146,26 @@ def exporter(ctx: click.Context) -> None:
 
 
 @main.command()
+@click.option(
+    "--fail-open/--fail-closed",
+    default=None,
+    help="An unknown answer lets a pod go, with a warning, or keeps it; by default as "
+    "admission.when_unknown says.",
+)
 @click.pass_context
-def admission(ctx: click.Context) -> None:
+def admission(ctx: click.Context, fail_open: bool | None) -> None:
     """Let broker pods go only when it is safe.
 
     A validating webhook on evictions and deletions of pods, which asks the exporter's gate.
     """
     from streaming.admission.program import run
 
-    run(_config(ctx))
+    config = _config(ctx)
+    if fail_open is not None:
+        unknown: Literal["admit", "refuse"] = "admit" if fail_open else "refuse"
+        section = msgspec.structs.replace(config.admission, when_unknown=unknown)
+        config = msgspec.structs.replace(config, admission=section)
+    run(config)
 
 
 @main.command()

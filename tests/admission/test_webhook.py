@@ -13,17 +13,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from streaming.admission import program
 from streaming.admission.gate import Gate
 from streaming.admission.kubernetes import Kubernetes, KubernetesError, address
 from streaming.admission.own_metrics import OWN
 from streaming.admission.webhook import Webhook
 from streaming.admission.webhook import application as webhook_application
+from streaming.cli.main import main
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.source import ViewSource
-from streaming.runtime.config import AccessConfig, AdmissionConfig, ExporterConfig
+from streaming.runtime.config import AccessConfig, AdmissionConfig, Config, ExporterConfig
 from streaming.runtime.program_metrics import ProgramMetrics
 from tests.admission.api_server import ApiServer, a_pod, serving
 from tests.builders import NOW_MS, Partition, a_state
@@ -282,3 +285,17 @@ def test_the_api_server_is_that_of_the_cluster(tmp_path: Path):
         Kubernetes("", tmp_path)
     with pytest.raises(KubernetesError, match=r"ca\.crt: cannot be read: No such file"):
         Kubernetes("https://127.0.0.1:1", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [([], "refuse"), (["--fail-open"], "admit"), (["--fail-closed"], "refuse")],
+)
+def test_the_command_says_what_an_unknown_answer_means(
+    flags: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
+):
+    ran: list[Config] = []
+    monkeypatch.setattr(program, "run", ran.append)
+    done = CliRunner().invoke(main, ["admission", *flags], env={})
+    assert (done.exit_code, done.output) == (0, "")
+    assert [config.admission.when_unknown for config in ran] == [expected]
