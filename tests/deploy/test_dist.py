@@ -19,9 +19,14 @@ from deploy import bom, dist
 from deploy.chart.chart import CHART, version
 
 
+SOME_TIME_S = "1800000000"
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return {file.name: file for file in dist.make(tmp_path_factory.mktemp("dist"))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", SOME_TIME_S)  # the sources may be in no repository
+        return {file.name: file for file in dist.make(tmp_path_factory.mktemp("dist"))}
 
 
 def test_it_has_wheel_sdist_chart_and_bill_of_one_version(made: dict[str, Path]):
@@ -49,7 +54,10 @@ def test_the_sums_are_those_of_the_files(made: dict[str, Path]):
                        cwd=made[dist.SUMS].parent, capture_output=True)  # fmt: skip
 
 
-def test_the_same_commit_gives_the_same_files(made: dict[str, Path], tmp_path: Path):
+def test_the_same_commit_gives_the_same_files(
+    made: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", SOME_TIME_S)
     again = {file.name: file for file in dist.make(tmp_path / "again")}
     assert again[dist.SUMS].read_text() == made[dist.SUMS].read_text()
 
@@ -90,6 +98,6 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path: Path):
 def test_images_without_an_engine_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(dist, "_packages", lambda *_: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1800000000")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", SOME_TIME_S)
     with pytest.raises(dist.DistError, match="--images: there is no docker on the PATH"):
         dist.make(tmp_path / "dist", with_images=True)
