@@ -18,7 +18,6 @@ from cyclonedx.validation.json import JsonStrictValidator
 from deploy import bom, dist
 from deploy.chart.chart import CHART, version
 
-
 SOME_TIME_S = "1800000000"
 
 
