@@ -21,8 +21,8 @@ from deploy import bom
 from deploy.chart.chart import CHART, ROOT, version
 
 SUMS: Final = "SHA256SUMS"
-IMAGES: Final = ("kafka-twin", "kafka-twin-spark")
-_TARGETS: Final = {"kafka-twin": "twin", "kafka-twin-spark": "twin-spark"}
+_IMAGES: Final = {"kafka-twin": "twin", "kafka-twin-spark": "twin-spark"}
+"""The target of the Dockerfile by the name of the image."""
 
 
 class DistError(Exception):
@@ -57,7 +57,7 @@ def committed_at_s() -> int:
     done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True,
                           text=True, check=False)  # fmt: skip
     if done.returncode:
-        raise DistError("this is no git repository: set SOURCE_DATE_EPOCH")
+        raise DistError("the sources are not in a git repository: set SOURCE_DATE_EPOCH")
     return int(done.stdout)
 
 
@@ -73,7 +73,7 @@ def _packages(folder: Path, at_s: int) -> None:
 
 
 def _chart(file: Path, at_s: int) -> None:
-    """What ``helm package`` makes, and each time the same."""
+    """Write the package that ``helm package`` would write, with the same bytes each time."""
     with (
         file.open("wb") as raw,
         gzip.GzipFile("", "wb", mtime=at_s, fileobj=raw) as packed,
@@ -98,9 +98,9 @@ def _chart_files(folder: Path) -> Iterator[Path]:
 
 
 def _images(folder: Path) -> None:
-    for name in IMAGES:
+    for name, target in _IMAGES.items():
         tag = f"{name}:{version()}"
-        _docker("build", "--target", _TARGETS[name], "--tag", tag, "--file",
+        _docker("build", "--target", target, "--tag", tag, "--file",
                 "deploy/docker/Dockerfile", *_secrets(), ".")  # fmt: skip
         with (folder / f"{name}-{version()}.image.tar.gz").open("wb") as file:
             saved = subprocess.Popen(["docker", "save", tag], stdout=subprocess.PIPE)
@@ -122,7 +122,7 @@ def _docker(*arguments: str) -> None:
     try:
         done = subprocess.run(["docker", *arguments], cwd=ROOT, stdout=sys.stderr, check=False)
     except FileNotFoundError:
-        raise DistError("--images: there is no docker on the PATH") from None
+        raise DistError("--images: docker is not on the PATH") from None
     if done.returncode:
         raise DistError(f"--images: docker {arguments[0]} failed: its last lines say why")
 

@@ -1,4 +1,4 @@
-"""What the chart changes in the manifests: names, labels, and where a value of the chart stands."""
+"""Changes a manifest for the chart: names, labels, selectors, and expressions for values."""
 
 from __future__ import annotations
 
@@ -116,12 +116,11 @@ def _pod(template: Manifest, of: str, marks: Marks) -> None:
 
 
 def _container(container: Manifest, of: str, marks: Marks) -> None:
-    key = "sparkImage" if "spark" in container["image"] else "image"
-    image = f'"{key}"'
+    key = '"sparkImage"' if "spark" in container["image"] else '"image"'
     if of == "exporter":  # the small image has no reader of Delta tables
-        image = '(ternary "sparkImage" "image" .Values.archive.enabled)'
-    container["image"] = marks.value(f'include "kafka-twin.image" (list . {image})')
-    container["imagePullPolicy"] = marks.value(f".Values.{key}.pullPolicy")
+        key = '(ternary "sparkImage" "image" .Values.archive.enabled)'
+    container["image"] = marks.value(f'include "kafka-twin.image" (list . {key})')
+    container["imagePullPolicy"] = marks.value(f"(index .Values {key}).pullPolicy")
     container["resources"] = marks.block(f".Values.{of}.resources")
     _environment(container, of, marks)
 

@@ -1,7 +1,7 @@
-"""Template expressions in YAML: marks that a dumper leaves alone, and that become expressions then.
+"""Writes manifests with template expressions.
 
-A manifest is read, changed and written again as data, so what stands in the chart is what stands in
-the manifest. Template expressions are no YAML; while it is data, a mark stands for each.
+A manifest is read, changed and written as data, so the chart has what the manifest has. Template
+expressions are not YAML, so the data has a mark in place of each. Writing replaces the marks.
 """
 
 from __future__ import annotations

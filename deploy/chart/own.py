@@ -1,4 +1,4 @@
-"""Templates of the chart for which there is no manifest: they list files, or are of Helm alone."""
+"""Templates that are made from no manifest: configuration, Ingress, alert rules and dashboards."""
 
 from __future__ import annotations
 

@@ -98,5 +98,5 @@ def test_images_without_an_engine_are_one_line(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(dist, "_packages", lambda *_: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("SOURCE_DATE_EPOCH", SOME_TIME_S)
-    with pytest.raises(dist.DistError, match="--images: there is no docker on the PATH"):
+    with pytest.raises(dist.DistError, match="--images: docker is not on the PATH"):
         dist.make(tmp_path / "dist", with_images=True)

@@ -33,7 +33,7 @@ class RefusedError(Exception):
     """What Helm said."""
 
 
-def helm(*arguments: str | Path, given: str = "", **environment: str) -> str:
+def helm(*arguments: str | Path, given: str = "") -> str:
     """What a command of Helm prints.
 
     Raises:
@@ -41,7 +41,7 @@ def helm(*arguments: str | Path, given: str = "", **environment: str) -> str:
     """
     done = subprocess.run(
         [program("helm"), *map(str, arguments)], input=given, capture_output=True, text=True,
-        env=environment or None, check=False,
+        check=False,
     )  # fmt: skip
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if "found symbolic link" not in line]

@@ -9,8 +9,6 @@ import pytest
 from tests.kubernetes.api_server import Cluster, running
 from tests.kubernetes.definitions import definitions
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

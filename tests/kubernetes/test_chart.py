@@ -137,6 +137,17 @@ def test_kubernetes_knows_every_field(given: dict[str, Any], release: str, versi
             kubernetes_validate.validate(each, version, strict=True)
 
 
+@pytest.mark.parametrize(("archived", "policy"), [(False, "Always"), (True, "Never")])
+def test_an_exporter_is_pulled_as_its_image_says(archived: bool, policy: str):
+    given = merged(
+        merged(EVERYTHING, "image.pullPolicy", "Always"), "sparkImage.pullPolicy", "Never"
+    )
+    objects = rendered(merged(given, "archive.enabled", archived))
+    deployed = named(objects, "Deployment", "kafka-twin-exporter")
+    [container] = deployed["spec"]["template"]["spec"]["containers"]
+    assert ("spark" in container["image"], container["imagePullPolicy"]) == (archived, policy)
+
+
 def test_helm_finds_nothing_to_say(tmp_path: Path):
     given = tmp_path / "values.yaml"
     given.write_text(yaml.dump(EVERYTHING))
