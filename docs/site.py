@@ -71,10 +71,10 @@ def prepare(folder: Path) -> None:
 
 
 def led_outside(markdown: str, page: str) -> str:
-    """A page with links into the repository in place of those out of docs/.
+    """The page, with links to the repository in place of links to files outside docs/.
 
     Raises:
-        SiteError: there is no such file.
+        SiteError: a linked file does not exist.
     """
 
     def led(link: re.Match[str]) -> str:

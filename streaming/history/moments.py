@@ -95,6 +95,6 @@ def _unix_ms(text: str) -> int:
 
 
 def how_known(complete: bool, filled: bool) -> str:
-    """What has to be said of a past state behind its time; nothing if it was recorded as it was."""
+    """Text behind the time of a past state: it was computed, or is incomplete; else empty."""
     how = ", computed from observations, since it was not archived" if filled else ""
     return how if complete else f"{how}, of which not all was recorded"

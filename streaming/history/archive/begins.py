@@ -8,20 +8,32 @@ in every state that is rebuilt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.history.archive.layout import HOUR_MS, STATE, UPDATE, rounded, times_of
+from streaming.history.archive.layout import (
+    HOUR_MS,
+    STATE,
+    TABLES,
+    UPDATE,
+    rounded,
+    schemas,
+    times_of,
+)
+from streaming.history.archive.scanning import wanted_rows
 from twin.declarations.table import Table
 from twin.engine import codec, updates
 from twin.engine.catalog import Catalog
 from twin.engine.frames import MAX_FRAME_BYTES, InvalidFrame
 from twin.engine.state import ShardState
+
+if TYPE_CHECKING:
+    from streaming.history.archive.delta import ArchiveTables
 
 UPDATE_EVERY_MS: Final = 900_000
 
@@ -80,6 +92,22 @@ def _rounded(state: ShardState) -> Iterator[Table]:
 def is_begin() -> pc.Expression:
     """Which rows of ``tables`` have a state or an update."""
     return pc.field("table").isin(pa.array([STATE, UPDATE]))
+
+
+def begin_rows(
+    tables: ArchiveTables, catalog: Catalog, hours: Sequence[str], until_ms: int,
+    shards: Collection[int],
+) -> dict[int, pa.Table]:  # fmt: skip
+    """By shard, ``COLUMNS`` of the rows of ``tables`` with a state or an update, up to a cycle.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
+    """
+    wanted = wanted_rows(None, until_ms, shards) & is_begin()
+    schema = pa.schema([schemas(catalog)[TABLES].field(name) for name in COLUMNS])
+    batches = tables.batches(TABLES, hours, COLUMNS, (), wanted, ())
+    rows = pa.Table.from_batches(batches, schema)
+    return {n: rows.filter(pc.equal(rows.column("shard"), n)) for n in shards}
 
 
 def begin_of(rows: pa.Table, now_ms: int) -> Begin | None:

@@ -11,13 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from streaming.history.archive.begins import COLUMNS, begin_of, is_begin
+from streaming.history.archive.begins import begin_of, begin_rows
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import TABLES, hour_of, schemas, times_of
-from streaming.history.archive.scanning import wanted_rows
+from streaming.history.archive.layout import hour_of, times_of
 from streaming.history.moments import time_text
 from streaming.history.stepping import ShardPast, States, stepped
 from streaming.history.timeline import timeline_of
@@ -71,15 +67,11 @@ class Filler:
             newest: the newest archived cycle of each shard.
 
         Raises:
-            NotFilledError: there is no such cycle.
+            NotFilledError: no cycle has an archived state of every shard.
             ArchiveError: the archive cannot be read.
         """
         hours, until_ms = sorted({hour_of(each) for each in newest.values()}), max(newest.values())
-        wanted = wanted_rows(None, until_ms, newest) & is_begin()
-        schema = pa.schema([schemas(self._catalog)[TABLES].field(name) for name in COLUMNS])
-        batches = self._tables.batches(TABLES, hours, COLUMNS, (), wanted, ())
-        rows = pa.Table.from_batches(batches, schema)
-        of_shard = {n: rows.filter(pc.equal(rows.column("shard"), n)) for n in newest}
+        of_shard = begin_rows(self._tables, self._catalog, hours, until_ms, newest)
         times = [
             {at for at in times_of(mine.column("at")).tolist() if at <= newest[n]}
             for n, mine in of_shard.items()

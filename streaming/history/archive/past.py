@@ -23,7 +23,7 @@ from pyarrow.compute import Expression
 from streaming.bus.bus_topics import shard_of
 from streaming.bus.view import ClusterView, view_of
 from streaming.history.archive import layout
-from streaming.history.archive.begins import COLUMNS, Begin, begin_of, is_begin
+from streaming.history.archive.begins import Begin, begin_of, begin_rows
 from streaming.history.archive.delta import ArchiveTables
 from streaming.history.archive.layout import (
     HOUR,
@@ -300,16 +300,9 @@ class ArchivePast:
         self, known: Mapping[int, _Found], hours: Sequence[str], until_ms: int
     ) -> dict[int, Begin]:
         """The newest state of each shard that has one."""
-        wanted = wanted_rows(None, until_ms, known) & is_begin()
-        batches = self._tables.batches(layout.TABLES, hours, COLUMNS, (), wanted, ())
-        schema = pa.schema([layout.schemas(self._catalog)[layout.TABLES].field(n) for n in COLUMNS])
-        rows = pa.Table.from_batches(batches, schema)
-        found = {}
-        for shard, each in known.items():
-            mine = rows.filter(pc.equal(rows.column("shard"), shard))
-            if (begin := begin_of(mine, each.cycle.at_ms)) is not None:
-                found[shard] = begin
-        return found
+        rows = begin_rows(self._tables, self._catalog, hours, until_ms, known)
+        found = {n: begin_of(rows[n], each.cycle.at_ms) for n, each in known.items()}
+        return {n: begin for n, begin in found.items() if begin is not None}
 
     def _rows(self, name: str, hours: Sequence[str], wanted: Expression) -> dict[int, SparseRows]:
         """The wanted rows of each shard."""

@@ -24,7 +24,7 @@ MOST_INDEX: Final = 160
 
 
 class Buckets(NamedTuple):
-    """What a native histogram has at a moment."""
+    """A copy of the buckets of a native histogram."""
 
     zero_count: int
     spans: Sequence[

@@ -1,8 +1,8 @@
 """Prometheus' protobuf format, the only one that has native histograms.
 
-Prometheus asks for it if it is told to scrape them. There is no small library with these messages,
-so the few fields that are needed are written here. Source: io/prometheus/client/metrics.proto of
-prometheus/client_model 0.6; numbers of fields are from there.
+Prometheus requests it if its configuration enables native histograms. No small library has these
+messages, so this module encodes the few fields that are needed. Source, also of the numbers of
+fields: io/prometheus/client/metrics.proto of prometheus/client_model 0.6.
 """
 
 from __future__ import annotations
