@@ -89,10 +89,11 @@ def page() -> str:
         "themselves: they have a section each. A histogram has the series `..._bucket` (with the",
         "label `le`), `..._sum` and `..._count`.",
         "",
-        "Who asks for OpenMetrics 1.0, as Prometheus does, gets it: then counters say since when",
-        "they count (`..._created`). To a Prometheus that scrapes native histograms the programs",
-        "other than the exporter send each histogram as one, whose buckets grow by 9 percent,",
-        "beside the buckets with `le`: `histogram_quantile(0.9, rate(NAME[5m]))`.",
+        "All programs serve OpenMetrics 1.0 to a scraper that requests it, as Prometheus does.",
+        "Counters that a program began to count itself then have a `..._created` series with the",
+        "time of that. All programs but exporter and tap also serve native histograms to a",
+        "Prometheus that scrapes them; their buckets grow by 9 percent. With them a quantile is",
+        "`histogram_quantile(0.9, rate(NAME[5m]))`.",
     ]
     for level in LEVEL_LABELS:
         lines += _section(_TITLES[level], level, [m for m in metrics if m.level == level])
