@@ -90,10 +90,10 @@ def page() -> str:
         "label `le`), `..._sum` and `..._count`.",
         "",
         "All programs serve OpenMetrics 1.0 to a scraper that requests it, as Prometheus does.",
-        "Counters that a program began to count itself then have a `..._created` series with the",
-        "time of that. All programs but exporter and tap also serve native histograms to a",
-        "Prometheus that scrapes them; their buckets grow by 9 percent. With them a quantile is",
-        "`histogram_quantile(0.9, rate(NAME[5m]))`.",
+        "In that format, counters that a program keeps about itself have a series `..._created`,",
+        "the time since which they count; those of the tap have none. All programs but exporter",
+        "and tap also serve native histograms to a Prometheus that scrapes them. Their buckets",
+        "grow by 9 percent, and a quantile is `histogram_quantile(0.9, rate(NAME[5m]))`.",
     ]
     for level in LEVEL_LABELS:
         lines += _section(_TITLES[level], level, [m for m in metrics if m.level == level])
