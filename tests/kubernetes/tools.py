@@ -1,8 +1,8 @@
 """Helm, kubectl and a Kubernetes API server, built with Go from their published modules.
 
 ``python -m tests.kubernetes.tools`` builds what is not there yet: a minute for Helm, ten minutes of
-CPU time for the API server. The programs are kept in a folder of the user's cache, whose name has
-their versions. Upstream publishes no such binaries where only registries of packages are reached.
+CPU time for the API server; with names of programs, it builds those. They are kept in a folder of
+the user's cache, whose name has their versions. Upstream publishes no such binaries where only registries of packages are reached.
 """
 
 from __future__ import annotations
@@ -69,17 +69,12 @@ def folder() -> Path:
 
 
 def program(name: str) -> str:
-    """The path of a program, built if it is not there; where it cannot be, the test is skipped."""
+    """The path of a program; where it is not, the test is skipped, and says how to build it."""
     if found := shutil.which(name):
         return found
     path = folder() / name
     if not path.exists():
-        if shutil.which("go") is None:
-            pytest.skip(f"{name} is not on the PATH, nor is Go, which would build it")
-        try:
-            build(name)
-        except BuildError as error:
-            pytest.skip(f"{name} is not on the PATH, and cannot be built: {error}")
+        pytest.skip(f"{name} is not there: with Go, python -m tests.kubernetes.tools builds it")
     return str(path)
 
 
@@ -154,7 +149,7 @@ def main() -> None:
     if shutil.which("go") is None:
         print("no Go: tests with Helm and a Kubernetes API server are skipped", file=sys.stderr)
         return
-    for name in _BUILDS:
+    for name in sys.argv[1:] or _BUILDS:
         try:
             if not (folder() / name).exists():
                 build(name)
