@@ -2,7 +2,8 @@
 
 ``python -m tests.kubernetes.tools`` builds what is not there yet: a minute for Helm, ten minutes of
 CPU time for the API server; with names of programs, it builds those. They are kept in a folder of
-the user's cache, whose name has their versions. Upstream publishes no such binaries where only registries of packages are reached.
+the user's cache, whose name has their versions. Upstream publishes no such binaries where only
+registries of packages are reached.
 """
 
 from __future__ import annotations
