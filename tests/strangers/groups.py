@@ -22,6 +22,13 @@ TRANSACTION_MS: Final = 900_000
 
 _POLL_MS: Final = 500
 
+RECORDS_PER_S: Final = 0.125
+"""Of each partition that is written. A record in a while is enough to move every offset."""
+
+_FETCHES: Final = {"fetch_min_bytes": 65_536, "fetch_max_wait_ms": _POLL_MS}
+"""Two fetches a second of each broker, and not one for each record: they cost brokers and the test
+most of their CPU time."""
+
 
 @dataclass(kw_only=True)
 class LiveGroup(Background):
@@ -38,6 +45,7 @@ class LiveGroup(Background):
         with KafkaConsumer(
             bootstrap_servers=self.bootstrap, group_id=self.group, auto_offset_reset="earliest",
             enable_auto_commit=not self.stays, auto_commit_interval_ms=1_000,
+            **_FETCHES,
         ) as consumer:  # fmt: skip
             consumer.subscribe(list(self.topics))
             while not self.over.is_set():
@@ -155,7 +163,7 @@ def life(stranger: Stranger) -> Iterator[Clients]:
     [in_transaction] = kind("open transaction").names()
     with ExitStack() as stack:
         writer = stack.enter_context(
-            Writer(bootstrap=bootstrap, topics=places, records_per_s=sum(places.values()) / 2)
+            Writer(bootstrap=bootstrap, topics=places, records_per_s=sum(places.values()) * RECORDS_PER_S)
         )
         members = [
             LiveGroup(bootstrap=bootstrap, group="live", topics=written),
