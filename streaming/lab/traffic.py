@@ -20,6 +20,9 @@ from streaming.runtime.deadline import Deadline
 
 RECORD_BYTES: Final = 1_000
 RECORDS_PER_SECOND: Final = 40
+LINGER_MS: Final = 250
+"""A few large requests, in place of one for each record: a demo should not heat a laptop."""
+
 HISTORY_RECORDS: Final = 3_000
 """Records that the partition with the cold replica has at first: 3 MB, nearly all of it tiered."""
 
@@ -136,7 +139,7 @@ class Traffic:
 
     def _producer(self, **settings: Any) -> Any:
         return KafkaProducer(
-            bootstrap_servers=self._bootstrap, acks=1, linger_ms=20,
+            bootstrap_servers=self._bootstrap, acks=1, linger_ms=LINGER_MS,
             # kafka-python's idempotent producer never sends again once a message has expired,
             # which happens when a broker is lost.
             enable_idempotence=False, **settings,

@@ -163,7 +163,11 @@ def life(stranger: Stranger) -> Iterator[Clients]:
     [in_transaction] = kind("open transaction").names()
     with ExitStack() as stack:
         writer = stack.enter_context(
-            Writer(bootstrap=bootstrap, topics=places, records_per_s=sum(places.values()) * RECORDS_PER_S)
+            Writer(
+                bootstrap=bootstrap,
+                topics=places,
+                records_per_s=sum(places.values()) * RECORDS_PER_S,
+            )
         )
         members = [
             LiveGroup(bootstrap=bootstrap, group="live", topics=written),
