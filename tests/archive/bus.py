@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from streaming.archive.feed import Feed
 from streaming.bus.keys import Record, key
@@ -25,24 +27,73 @@ from twin.step import step
 
 SHARDS = 2
 CLUSTER = "sim"
+SHAPE = Shape(topics=2, partitions=3, brokers=4)
+
+
+class Cycle(NamedTuple):
+    """What a cycle puts onto the bus, and the states after it."""
+
+    messages: list[tuple[bytes, bytes]]  # key and value of each record
+    observations: list[tuple[int, bytes]]  # shard and frames
+    states: dict[int, ShardState]
+
+
+class SimulatedTwin:
+    """Shards and the cluster's own, each with its chain; the same for the same calls."""
+
+    def __init__(self, start_ms: int) -> None:
+        self._start_ms = start_ms
+        self._simulated = [SimulatedShard(SHAPE, 7, CLUSTER, n, SHARDS) for n in range(SHARDS)]
+        self._states = {n: ShardState.empty(CATALOG, CLUSTER, n, SHARDS) for n in range(SHARDS)}
+        self._sent: dict[int, tuple[Version, DecodedState]] = {}
+        self._own = empty_cluster(CATALOG, CLUSTER, SHARDS)
+        self.cycles: list[Cycle] = []
+
+    def cycle(self, of: Sequence[int] = range(SHARDS), is_sent: bool = True) -> Cycle:
+        """The next cycle, as ``SimulatedBus.cycle`` says."""
+        at_ms = self._start_ms + len(self.cycles) * INTERVAL_MS
+        messages: list[tuple[bytes, bytes]] = []
+        observations, reported = [], []
+        for n, simulated in enumerate(self._simulated):
+            simulated.traffic(INTERVAL_MS)
+            simulated._mishap()
+            sent = simulated.observe(at_ms)
+            if n in of:
+                observations.append((n, message(sent)))
+                self._states[n], _ = step(self._states[n], sent, at_ms)
+                reported += reports(self._states[n])
+                messages += self._messages(self._states[n]) if is_sent else ()
+        self._own, _ = step_cluster(self._own, reported)
+        if is_sent:
+            messages += [(key(CLUSTER, -1), part) for part in codec.encode_parts(self._own)]
+        self.cycles.append(Cycle(messages, observations, {**self._states, -1: self._own}))
+        return self.cycles[-1]
+
+    def _messages(self, state: ShardState) -> Iterator[tuple[bytes, bytes]]:
+        version, before = self._sent.get(state.shard, (None, None))
+        version, messages = updates.messages_for(state, version, before)
+        for part, sent in enumerate(messages):
+            yield key(CLUSTER, state.shard) + updates.place(version.number, part).encode(), sent
+        kept = replace(state, judged_at_ms=state.observed_at_ms)
+        self._sent[state.shard] = version, DecodedState(kept)
+
+
+@cache
+def shared_twin(start_ms: int) -> SimulatedTwin:
+    """The twin of all buses whose every cycle is of all shards and sent: tests compute it once."""
+    return SimulatedTwin(start_ms)
 
 
 @dataclass
 class SimulatedBus:
-    """Shards and the cluster's own, each with its chain. ``states`` are those after each cycle."""
+    """What a twin and its collector have sent. ``states`` are those after each cycle."""
 
     start_ms: int = START_MS
-    shape: Shape = field(default_factory=lambda: Shape(topics=2, partitions=3, brokers=4))
     records: list[Record] = field(default_factory=list)
     events: list[Record] = field(default_factory=list)
     observations: list[tuple[int, int, bytes]] = field(default_factory=list)  # time, shard, frames
     states: list[dict[int, ShardState]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.simulated = [SimulatedShard(self.shape, 7, CLUSTER, n, SHARDS) for n in range(SHARDS)]
-        self._states = {n: ShardState.empty(CATALOG, CLUSTER, n, SHARDS) for n in range(SHARDS)}
-        self._sent: dict[int, tuple[Version, DecodedState]] = {}
-        self._own = empty_cluster(CATALOG, CLUSTER, SHARDS)
+    own_twin: SimulatedTwin | None = None
 
     def at_ms(self, cycle: int) -> int:
         return self.start_ms + cycle * INTERVAL_MS
@@ -52,37 +103,26 @@ class SimulatedBus:
 
         One that is not sent was taken together with the next one, by a query that was late.
         """
-        at_ms, reported = self.at_ms(len(self.states)), []
-        for n in range(SHARDS):
-            simulated = self.simulated[n]
-            simulated.traffic(INTERVAL_MS)
-            simulated._mishap()
-            sent = simulated.observe(at_ms)
-            if n in of:
-                self.observations.append((at_ms, n, message(sent)))
-                self._states[n], _ = step(self._states[n], sent, at_ms)
-                reported += reports(self._states[n])
-                if is_sent:
-                    self._send(self._states[n], at_ms)
-        self._own, _ = step_cluster(self._own, reported)
-        for part in codec.encode_parts(self._own) if is_sent else ():
-            self._record(self.records, key(CLUSTER, -1), part, at_ms)
-        self.states.append({**self._states, -1: self._own})
+        at_ms, number = self.at_ms(len(self.states)), len(self.states)
+        if self.own_twin is None and (len(of) < SHARDS or not is_sent):
+            self.own_twin = SimulatedTwin(self.start_ms)
+            for _ in range(number):
+                self.own_twin.cycle()
+        if self.own_twin is not None:
+            done = self.own_twin.cycle(of, is_sent)
+        else:
+            twin = shared_twin(self.start_ms)
+            done = twin.cycles[number] if number < len(twin.cycles) else twin.cycle()
+        self.observations += [(at_ms, n, frames) for n, frames in done.observations]
+        for its_key, value in done.messages:
+            self._record(self.records, its_key, value, at_ms)
+        self.states.append(done.states)
 
     def event(self, event_id: str, at_ms: int, kind: str = "leader_moved") -> None:
         """An event."""
         event = {"id": event_id, "kind": kind, "cluster": CLUSTER, "at_ms": at_ms, "text": "it is",
                  "topic": "orders", "partition": 3, "broker": 2}  # fmt: skip
         self._record(self.events, b"orders", json.dumps(event).encode(), at_ms)
-
-    def _send(self, state: ShardState, at_ms: int) -> None:
-        version, before = self._sent.get(state.shard, (None, None))
-        version, messages = updates.messages_for(state, version, before)
-        for part, sent in enumerate(messages):
-            place = updates.place(version.number, part).encode()
-            self._record(self.records, key(CLUSTER, state.shard) + place, sent, at_ms)
-        kept = replace(state, judged_at_ms=state.observed_at_ms)
-        self._sent[state.shard] = version, DecodedState(kept)
 
     def _record(self, records: list[Record], its_key: bytes, value: bytes, at_ms: int) -> None:
         records.append(Record("topic", len(records) % 3, len(records), its_key, value, at_ms))

@@ -560,7 +560,7 @@ def snapshots_of_a_simulated_shard() -> Iterator[bytes]:
 def test_memory_stays_flat_while_the_view_changes_from_scrape_to_scrape():
     """Each scrape follows a new cycle, as in life; shares of both encodings."""
     # Allocations are traced while the exporter works, not while states are made for it.
-    snapshots = list(islice(snapshots_of_a_simulated_shard(), 80))
+    snapshots = list(islice(snapshots_of_a_simulated_shard(), 40))
     store, renderer = SnapshotStore(CATALOG, "sim", 1), Renderer(CATALOG, "sim", ExporterConfig())
     kept: list[int] = []
     tracemalloc.start()
@@ -570,10 +570,10 @@ def test_memory_stays_flat_while_the_view_changes_from_scrape_to_scrape():
             rendered = renderer.render(store.publish())
             assert gzip.decompress(rendered.gzipped_after(b"")) == b"".join(rendered.blocks)
             del rendered
-            if scrape % 20 == 19:
+            if scrape % 10 == 9:
                 gc.collect()
                 kept.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    # One view that is not given back is 15 kB of arrays and 60 kB of text, 40 of them 3 MB.
+    # One view that is not given back is 15 kB of arrays and 60 kB of text, 20 of them 1.5 MB.
     assert kept[-1] - kept[1] < 100_000, kept

@@ -183,7 +183,7 @@ class Table:
 
         Tables for other rules are never stored.
         """
-        table: Any = cls  # mypy does not know that classes can be hashed
+        table: Any = cls  # see schema()
         return cast(type[Self], _under(table, election_rule))
 
     @classmethod
@@ -194,7 +194,8 @@ class Table:
     @classmethod
     def schema(cls) -> pa.Schema:
         """The Arrow schema of its rows."""
-        return pa.schema([pa.field(c.name, c.arrow, nullable=False) for c in cls.columns])
+        table: Any = cls  # mypy does not know that classes can be hashed
+        return _schema(table)
 
     @classmethod
     def from_values(cls, values: Iterable[Array]) -> Self:
@@ -212,6 +213,11 @@ class Table:
 
 
 OTHER_ELECTIONS: Final = "elections over stored columns, of the few rows where rules differ"
+
+
+@cache
+def _schema(table: type[Any]) -> pa.Schema:
+    return pa.schema([pa.field(c.name, c.arrow, nullable=False) for c in table.columns])
 
 
 @cache

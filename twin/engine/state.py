@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -226,6 +226,10 @@ class ShardState:
         )
 
 
+_AS_IT_IS: Final = frozenset({Reads.TABLE, Reads.BY_KAFKA})
+"""What is read as the table of this cycle."""
+
+
 class _Assessment:
     """The findings of one step. Each is made once, when the first rule that reads it needs it."""
 
@@ -267,6 +271,9 @@ class _Inputs:
 
     def argument(self, parameter: Parameter) -> Any:
         """The argument for that parameter."""
+        table = parameter.table
+        if parameter.reads in _AS_IT_IS:  # most are: an enum's members take time to compare
+            return self.table(cast(type[Table], table))
         state = self.state
         match parameter.reads:
             case Reads.TIME:
@@ -279,7 +286,6 @@ class _Inputs:
                 assert parameter.group is not None
                 parts = {part.name: self.argument(part) for part in parameter.parts}
                 return parameter.group(**parts)
-        table = parameter.table
         assert table is not None  # every other parameter has a table
         match parameter.reads:
             case Reads.LAZY:
@@ -295,7 +301,8 @@ class _Inputs:
             case Reads.EARLIER:
                 assert self.earlier is not None  # only functions of events read it
                 return self.earlier[table]
-        return self.table(table)
+            case _:
+                raise AssertionError(parameter.reads)
 
 
 def concatenated(parts: Sequence[ShardState]) -> ShardState:
