@@ -113,11 +113,12 @@ def test_what_is_served_by_other_rules_is_what_ours_serve(
     broker: LocalCluster, rules: Path, unseen: str
 ) -> None:
     theirs_text = BY_BEAN.replace("UNSEEN", unseen)
-    same: set[object] = set()  # on a busy machine something has always changed between the two scrapes
+    same: set[object] = set()
 
     def equal() -> tuple[Served, Served] | None:
         ours, theirs = (scraped(broker, rules, text) for text in (OWN.read_text(), theirs_text))
         both = ours.samples.keys() & theirs.samples.keys()
+        # On a busy machine something has always changed between the two scrapes.
         same.update(key for key in both if ours.samples[key] == theirs.samples[key])
         return (ours, theirs) if len(both) > 15 and both <= same else None
 
