@@ -16,7 +16,7 @@ ALL: Final = bool(os.environ.get("ALL_EXAMPLES"))
 
 IN_CI: Final = bool(os.environ.get("CI"))
 
-SHARE, MOST = (0.3, 50) if IN_CI else (0.15, 30)
+SHARE, MOST = (0.3, 50) if IN_CI else (0.1, 20)
 """Of the examples, and no more than that. A cycle of the smallest state takes 5 ms of CPU time, and
 some examples a hundred cycles: two of 4 300 tests took a sixth of the time of all."""
 
