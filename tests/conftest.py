@@ -31,7 +31,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector leave what was imported alone: a twentieth of the CPU time."""
+    """Exclude imported objects from garbage collection, which saves 4 % of the CPU time."""
     gc.collect()
     gc.freeze()
 

@@ -31,7 +31,7 @@ SHAPE = Shape(topics=2, partitions=3, brokers=4)
 
 
 class Cycle(NamedTuple):
-    """What a cycle puts onto the bus, and the states after it."""
+    """The messages that one cycle sends to the bus, and the state of each shard after it."""
 
     messages: list[tuple[bytes, bytes]]  # key and value of each record
     observations: list[tuple[int, bytes]]  # shard and frames
@@ -39,7 +39,7 @@ class Cycle(NamedTuple):
 
 
 class SimulatedTwin:
-    """Shards and the cluster's own, each with its chain; the same for the same calls."""
+    """Simulated shards and the twin's states of them. The same calls give the same cycles."""
 
     def __init__(self, start_ms: int) -> None:
         self._start_ms = start_ms
@@ -80,13 +80,13 @@ class SimulatedTwin:
 
 @cache
 def shared_twin(start_ms: int) -> SimulatedTwin:
-    """The twin of all buses whose every cycle is of all shards and sent: tests compute it once."""
+    """A twin whose every cycle has all shards and is sent. Tests share it, so it runs once."""
     return SimulatedTwin(start_ms)
 
 
 @dataclass
 class SimulatedBus:
-    """What a twin and its collector have sent. ``states`` are those after each cycle."""
+    """The records that a collector and a twin have written, and the states after each cycle."""
 
     start_ms: int = START_MS
     records: list[Record] = field(default_factory=list)

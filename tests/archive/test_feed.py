@@ -91,7 +91,7 @@ def test_a_kill_between_any_two_commits_leaves_nothing_twice_and_nothing_missing
     for name in (CYCLES, PARTITIONS, REPLICAS):
         assert set(rows_by_key(tmp_path, name).values()) == {1}
     past = program.past()
-    for cycle in (0, *range(6, 16), 20):  # around both kills
+    for cycle in range(21):
         assert_equal(past, bus, cycle)
     measured = past.view(bus.at_ms(16)).view.states  # of a cycle that begins half a minute
     for state in measured:

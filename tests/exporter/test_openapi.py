@@ -16,7 +16,6 @@ from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import endpoints
 from streaming.exporter.openapi import NEEDS_ONE_OF, described_path
 from streaming.exporter.routes.events import LAST_EVENT_ID
-from tests.examples import examples
 from tests.exporter.test_exporter import a_client, a_full_store
 from tests.exporter.web.test_headers import SOURCE
 from twin.builtin import CATALOG
@@ -78,10 +77,9 @@ def is_no_id(sent: Any) -> bool:
     return sent is not None and not re.fullmatch(pattern, str(sent))
 
 
-def asked(most: int) -> settings:
-    """How often each operation is asked beside the values at each parameter's edges."""
+def asked(examples: int) -> settings:
     return settings(
-        max_examples=examples(most).max_examples, deadline=None, derandomize=True, database=None,
+        max_examples=examples, deadline=None, derandomize=True, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
 

@@ -25,14 +25,13 @@ _POLL_MS: Final = 500
 RECORDS_PER_S: Final = 0.125
 """Of each partition that is written. A record in a while is enough to move every offset."""
 
+_LINGER_MS: Final = 2_000
+"""A producer sends each broker one request in this time. Followers fetch after every request, so a
+request for each record costs the brokers half a core."""
+
 _FETCHES: Final = {"fetch_min_bytes": 65_536, "fetch_max_wait_ms": _POLL_MS}
 """Two fetches a second of each broker, and not one for each record: they cost brokers and the test
 most of their CPU time."""
-
-
-_BATCHES: Final = {"linger_ms": 2_000}
-"""A request for each broker in two seconds, and not one for each record: with every record, four
-followers and the waiting fetches of all of them are answered."""
 
 
 @dataclass(kw_only=True)
@@ -80,7 +79,7 @@ class Writer(Background):
 
     def run(self) -> None:
         places = [(topic, n) for topic, count in self.topics.items() for n in range(count)]
-        producer = KafkaProducer(bootstrap_servers=self.bootstrap, acks="all", **_BATCHES)
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, acks="all", linger_ms=_LINGER_MS)
         number = 0
         began_s = time.monotonic()
         while not self.over.wait(max(began_s + number / self.records_per_s - time.monotonic(), 0)):

@@ -183,7 +183,7 @@ class Table:
 
         Tables for other rules are never stored.
         """
-        table: Any = cls  # see schema()
+        table: Any = cls  # as in schema()
         return cast(type[Self], _under(table, election_rule))
 
     @classmethod

@@ -226,8 +226,8 @@ class ShardState:
         )
 
 
-_AS_IT_IS: Final = frozenset({Reads.TABLE, Reads.BY_KAFKA})
-"""What is read as the table of this cycle."""
+_OF_THIS_CYCLE: Final = frozenset({Reads.TABLE, Reads.BY_KAFKA})
+"""The value of such a parameter is the table that this cycle has."""
 
 
 class _Assessment:
@@ -272,7 +272,7 @@ class _Inputs:
     def argument(self, parameter: Parameter) -> Any:
         """The argument for that parameter."""
         table = parameter.table
-        if parameter.reads in _AS_IT_IS:  # most are: an enum's members take time to compare
+        if parameter.reads in _OF_THIS_CYCLE:  # most are, so this comes first
             return self.table(cast(type[Table], table))
         state = self.state
         match parameter.reads:
