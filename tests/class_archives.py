@@ -39,6 +39,7 @@ def make_spark(archive: Path) -> None:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "1")
     spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
     driver = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
