@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from twin.arrays import keys
 from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
 from twin.declarations.table import (
     UNKNOWN,
@@ -49,7 +50,7 @@ def broker_log_bytes(
     """The sums of assigned replicas; a broker that is registered and has none holds nothing."""
     broker, size = assignment.broker[roles.is_assigned], replicas.local_log_bytes[roles.is_assigned]
     each = np.union1d(broker, brokers.broker).astype(np.int32)
-    at, is_known = np.searchsorted(each, broker), size != UNKNOWN
+    at, is_known = keys.find_sorted(each, broker), size != UNKNOWN
     total = np.zeros(len(each), np.int64)
     np.add.at(total, at[is_known], size[is_known])
     return BrokerLogBytes(each, total, np.bincount(at[~is_known], minlength=len(each)))

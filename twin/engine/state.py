@@ -181,6 +181,17 @@ class ShardState:
         kept = [begun.call(each.compute, each.reads) for each in self.catalog.expiries]
         return begun.with_tables(*kept)
 
+    def as_sent(self) -> ShardState:
+        """The state as a reader of its messages has it, for the next step.
+
+        Of what was computed on demand it has the tables that rules remember: the next cycle begins
+        with them, and they take a tenth of the memory of all.
+        """
+        if self.judged_at_ms != self.observed_at_ms:  # readers judge at the time of observation
+            return replace(self, judged_at_ms=self.observed_at_ms, _on_demand={})
+        remembered = {table: self[table] for table in self.catalog.remembered if not table.stored}
+        return replace(self, _on_demand=remembered)
+
     def assessed(self, now_ms: int) -> ShardState:
         """The state with every finding computed again, judged at that time."""
         rules = self.catalog.rules

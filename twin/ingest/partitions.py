@@ -39,12 +39,13 @@ class _PartitionArrays:
         if width > np.iinfo(np.uint8).max:
             raise InvalidFrame("rows", f"a partition has {width} replicas")
         holds = np.arange(width) < assigned[:, None]
+        listed = replicas.flatten().to_numpy()
+        if (listed < 0).any():
+            raise InvalidFrame("rows", "a replica has a negative broker id")
         broker = np.full(holds.shape, NO_BROKER, np.int32)
-        broker[holds] = replicas.flatten().to_numpy()
+        broker[holds] = listed
         slots = np.zeros(holds.shape, np.uint8)
         slots[holds] = flags.flatten().to_numpy()
-        if (broker[holds] < 0).any():
-            raise InvalidFrame("rows", "a replica has a negative broker id")
         if any(
             (holds[:, apart:] & (broker[:, apart:] == broker[:, :-apart])).any()
             for apart in range(1, width)

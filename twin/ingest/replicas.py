@@ -91,12 +91,17 @@ def _sampled(
     replicas: Replicas, place: Rows, fresh: Bool, sample: dict[str, Array], at_ms: int
 ) -> Replicas:
     """Fresh answers at their places in the flat [P * R] columns."""
+    if not len(place):
+        return replicas
     good = fresh & (sample["error_code"] == 0)
-    all_good = bool(good.all())
-    at = place if all_good else place[good]
     held_at = np.maximum(place, 0)
     start = sample["local_log_start_offset"]
     same_start = start == replicas.local_log_start_offset.ravel()[held_at]
+    # Mostly all replicas answer: each place takes its answer, and few places keep what they have.
+    heard_at_ms = replicas.sampled_at_ms
+    answer = np.full(heard_at_ms.shape, UNKNOWN, np.intp)
+    answer.ravel()[place[good]] = np.flatnonzero(good)
+    keeps_place = np.flatnonzero(answer == UNKNOWN)
     columns: dict[str, Any] = {}
     for name, value in sample.items():
         old = getattr(replicas, name)
@@ -104,13 +109,12 @@ def _sampled(
             keeps = (value == UNKNOWN) & same_start
             if keeps.any():
                 value = np.where(keeps, old.ravel()[held_at], value)
-        columns[name] = new = old.copy()
-        new.ravel()[at] = value if all_good else value[good]
+        columns[name] = new = value.astype(old.dtype, copy=False).take(answer)
+        new.ravel()[keeps_place] = old.ravel().take(keeps_place)
     failed = fresh & (sample["error_code"] != 0)
     if failed.any():
         columns["error_code"].ravel()[place[failed]] = sample["error_code"][failed]
-    columns["sampled_at_ms"] = sampled_at_ms = replicas.sampled_at_ms.copy()
-    sampled_at_ms.ravel()[at] = at_ms
+    columns["sampled_at_ms"] = np.where(answer == UNKNOWN, heard_at_ms, at_ms)
     return replace(replicas, **columns)
 
 

@@ -36,9 +36,7 @@ class KnownStates:
         size = decoded.state.nbytes()
         if size + sum(kept for _, kept, _ in self._states.values()) > self._limit_bytes:
             return
-        # As it will be decoded elsewhere: without what was computed on the way.
-        as_sent = replace(decoded.state, judged_at_ms=decoded.state.observed_at_ms, _on_demand={})
-        self._states[shard_key] = message_id, size, replace(decoded, state=as_sent)
+        self._states[shard_key] = message_id, size, replace(decoded, state=decoded.state.as_sent())
 
     def forget(self) -> None:
         """Keep nothing."""

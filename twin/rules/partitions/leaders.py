@@ -96,15 +96,18 @@ def leaders(roles: Roles, replicas: Replicas) -> Leaders:
     place = np.flatnonzero(roles.is_leader)
     row, slot = np.divmod(place, roles.is_leader.shape[1])
 
-    def of_leader(values: Array) -> Array:
-        leader_values = np.full(len(values), UNKNOWN, values.dtype)
-        leader_values[row] = values.ravel().take(place)
-        return leader_values
+    def by_partition(led: Array) -> Array:
+        if len(led) == len(roles.is_leader):  # a partition has at most one leader
+            return led
+        values = np.full(len(roles.is_leader), UNKNOWN, led.dtype)
+        values[row] = led
+        return values
 
-    leading = np.full(len(roles.is_leader), UNKNOWN, np.int64)
-    leading[row] = slot
+    def of_leader(values: Array) -> Array:
+        return by_partition(values.ravel().take(place))
+
     return Leaders(
-        slot=leading,
+        slot=by_partition(slot),
         sampled_at_ms=of_leader(replicas.sampled_at_ms),
         log_start_offset=of_leader(replicas.log_start_offset),
         local_log_start_offset=of_leader(replicas.local_log_start_offset),

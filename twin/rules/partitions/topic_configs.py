@@ -86,6 +86,7 @@ def topic_configs(index: PartitionIndex, topics: Topics, configs: Configs) -> To
     """The topic's own value, or the cluster-wide one where it does not override it."""
     row = keys.find_sorted(configs.topic, topics.topic)
     listed = row != UNKNOWN
+    of_partition = index.topic_index.astype(np.intp)  # else numpy converts it for each column
     values = []
     for c in TopicConfigs.columns:
         default = configs.cluster_wide(c.name)
@@ -94,7 +95,7 @@ def topic_configs(index: PartitionIndex, topics: Topics, configs: Configs) -> To
             own = getattr(configs, c.name)[row[listed]]
             not_set = NOT_SET if c.fill == NOT_SET else UNKNOWN
             value[listed] = np.where(own == not_set, default, own)
-        values.append(value[index.topic_index])
+        values.append(value.take(of_partition))
     return TopicConfigs(*values)
 
 

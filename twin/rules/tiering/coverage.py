@@ -141,7 +141,8 @@ def local_log(
         covered = np.where(is_empty, idle[:, None], span)
         span, held_bytes = np.where(is_empty, 0, span), np.where(is_empty, 0, held_bytes)
     is_known = (start != UNKNOWN) & (replicas.log_start_offset != UNKNOWN)
-    is_complete = np.where(is_known, start <= replicas.log_start_offset, UNKNOWN)
+    starts_with_log = (start <= replicas.log_start_offset).astype(np.int8)
+    is_complete = np.where(is_known, starts_with_log, np.int8(UNKNOWN))
     # Only what is tiered can be missing on disk; before KIP-1272 compacted topics are not.
     is_compacted = (configs.compacted == 1) & (configs.tiered_compacted != 1)
     never_remote = (configs.remote_storage == 0) | is_compacted
@@ -150,7 +151,7 @@ def local_log(
         held_bytes=held_bytes,
         is_empty=is_empty,
         covered_ms=covered,
-        is_complete=np.where(never_remote[:, None], 1, is_complete).astype(np.int8),
+        is_complete=np.where(never_remote[:, None], np.int8(1), is_complete),
     )
 
 
