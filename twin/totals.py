@@ -81,14 +81,11 @@ def cluster_totals(catalog: Catalog, shards: Sequence[Totals], own: Totals | Non
 def _combined(metric: Metric, shards: Sequence[Samples]) -> Samples:
     if metric.combine == "newest":
         return shards[-1]
-    joined: Samples = {}
-    for samples in shards:
+    joined, together = dict(shards[0]), _TOGETHER[metric.combine]
+    for samples in shards[1:]:
         for key, value in samples.items():
             total = joined.get(key)
-            if total is None:
-                joined[key] = value
-            else:
-                joined[key] = _TOGETHER[metric.combine](total, value)
+            joined[key] = value if total is None else together(total, value)
     return joined
 
 
@@ -121,9 +118,10 @@ class _Sampler:
         parts = result if isinstance(result, Mapping) else {(): result}
         samples: Samples = {}
         for labels, part in parts.items():
-            for first, value in self._summed(metric, part):
-                if not math.isnan(value):
-                    samples[(*first, *labels)] = value
+            found = self._summed(metric, part)
+            if labels:
+                found = [((*first, *labels), value) for first, value in found]
+            samples.update(each for each in found if not math.isnan(each[1]))
         return samples
 
     def _summed(self, metric: Metric, part: Any) -> list[tuple[LabelValues, float]]:
@@ -213,8 +211,15 @@ def where_known(values: Array) -> Bool:
 
 def _sums(groups: Array, values: Array | None) -> list[tuple[int, float]]:
     """(group, times it occurs or sum of its values); whole numbers stay whole."""
-    distinct, at = np.unique(groups, return_inverse=True)
+    if len(groups) and groups.min() >= 0 and groups.max() < len(groups):
+        # Small numbers, as ids of brokers are: to count them takes a tenth of sorting them.
+        occurs = np.bincount(groups)
+        distinct, at, size = np.flatnonzero(occurs), groups, len(occurs)
+    else:
+        distinct, at = np.unique(groups, return_inverse=True)
+        size = len(distinct)
     weights = np.ones(len(groups), np.int64) if values is None else values
-    sums = np.zeros(len(distinct), weights.dtype)
+    sums = np.zeros(size, weights.dtype)
     np.add.at(sums, at, weights)
-    return list(zip(distinct.tolist(), sums.tolist(), strict=True))
+    of_groups = sums if size == len(distinct) else sums[distinct]
+    return list(zip(distinct.tolist(), of_groups.tolist(), strict=True))

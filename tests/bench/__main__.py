@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
+from pathlib import Path
 from typing import Final, NamedTuple
+
+from tests.bench import against
 
 
 class Part(NamedTuple):
@@ -20,6 +23,7 @@ PARTS: Final = {
     "lazy": Part("rules of a cycle of which no input has changed"),
     "history": Part("the archive: bytes, CPU, and the view of a past moment"),
     "archive": Part("the archive's program beside the query's, on real brokers: CPU of each"),
+    "reader": Part("a reader of snapshots: CPU of a cycle, of a scrape, of its first picture"),
     "exporter": Part("a scrape of 20 000 partitions with every series"),
     "questions": Part("questions over HTTP, and a scrape beside them", takes_full=True),
     "console": Part("the console's first picture and clicks, 100 000 partitions"),
@@ -40,6 +44,9 @@ def main(arguments: list[str] | None = None) -> None:
         return
     if more:
         _parser().error(f"unknown: {' '.join(more)}; only --sizes takes more")
+    if given.against:
+        against.main(given.against, given.pairs, [*given.parts, *["--full"] * given.full])
+        return
     for name in given.parts or PARTS:
         part = PARTS[name]
         options = [["--full"] * given.full] if part.takes_full else []
@@ -55,6 +62,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART", help="see above")
     parser.add_argument("--full", action="store_true", help="also the largest published cluster")
+    parser.add_argument(
+        "--against", type=Path, metavar="FOLDER", help="take turns with the build there"
+    )
+    parser.add_argument("--pairs", type=int, default=3, help="turns of each build")
     parser.add_argument(
         "--sizes", action="store_true", help="instead: what is needed at which size, for deploy.md"
     )

@@ -30,6 +30,7 @@ class Usage(NamedTuple):
 
     memory_bytes: int  # resident
     cpu_s: float  # since each began
+    below_cpu_s: float  # of these, the JVM and the Python workers
 
 
 @contextlib.contextmanager
@@ -56,11 +57,18 @@ def configured(bootstrap: str, checkpoint: Path, shards: int, **query: Any) -> C
 
 
 class Simulated:
-    """A cluster of about that many replicas, observed again and again."""
+    """A cluster of about that many replicas, observed again and again.
 
-    def __init__(self, replicas: int, shards: int) -> None:
+    Args:
+        replicas: about as many.
+        shards: of the cluster.
+        written_share: of the partitions, how many are written in each cycle.
+    """
+
+    def __init__(self, replicas: int, shards: int, written_share: float = 1.0) -> None:
         partitions = replicas // REPLICATION // shards
-        shape = Shape(topics=10, partitions=partitions // 10, replication=REPLICATION, brokers=200)
+        shape = Shape(topics=10, partitions=partitions // 10, replication=REPLICATION, brokers=200,
+                      written_share=written_share)  # fmt: skip
         self.replicas = shards * shape.topics * shape.partitions * REPLICATION
         self._shards = [SimulatedShard(shape, 1, "sim", i, shards) for i in range(shards)]
 
@@ -157,7 +165,8 @@ def usage() -> Usage:
             if each.parent in mine and each.session == session
         }  # fmt: skip
     uses = [found[pid] for pid in mine]
-    return Usage(sum(u.resident_bytes for u in uses), sum(u.cpu_s for u in uses))
+    cpu_s = sum(u.cpu_s for u in uses)
+    return Usage(sum(u.resident_bytes for u in uses), cpu_s, cpu_s - found[os.getpid()].cpu_s)
 
 
 def bytes_on_disk(home: Path, topic: str) -> int:

@@ -548,6 +548,18 @@ def test_shards_that_did_not_change_are_not_rendered_again():
     assert 0 < len(kept) == len(of_shards) / 2
 
 
+def test_labels_that_are_kept_from_scrape_to_scrape_follow_the_racks_of_brokers():
+    renderer, metric = Renderer(CATALOG, "c", ExporterConfig()), "broker_leaders"
+    state, rendered = empty("c"), []
+    for at_ms, has_racks in ((NOW_MS, True), (NOW_MS + 5_000, True), (NOW_MS + 10_000, False)):
+        state = a_state(at_ms=at_ms, has_racks=has_racks, since=state)
+        rendered.append(b"".join(renderer.render(a_store(state).view).blocks).decode())
+    assert value(rendered[0], metric, broker=1, rack="az-a") == 1
+    assert value(rendered[1], metric, broker=1, rack="az-a") == 1
+    assert value(rendered[2], metric, broker=1, rack="") == 1
+    assert "az-a" not in rendered[2]
+
+
 def snapshots_of_a_simulated_shard() -> Iterator[bytes]:
     """One a cycle, while records are written."""
     shard, state = SimulatedShard(Shape(topics=4, partitions=10), 3), empty("sim")

@@ -42,6 +42,14 @@ def a_lively_state(seed: int) -> ShardState:
     return step(state, shard.observe(NOW_MS + 5_000), NOW_MS + 5_000)[0]
 
 
+@pytest.mark.parametrize("ids", [(1, 2, 3, 4, 5), (0, 1_001, 2, 2**31 - 1, 7)])
+def test_leaders_are_counted_whatever_the_ids_of_brokers_are(ids):
+    parts = [Partition(number=n, replicas=ids[n : n + 2], leader=ids[n]) for n in range(3)]
+    counts = shard_totals(a_state(*parts, brokers=ids))[LEADERS]
+    expected = {(str(broker),): int(broker in ids[:3]) for broker in ids}
+    assert counts == expected
+
+
 def by_hand(state: ShardState) -> dict[str, int]:
     """The cluster's counts, one partition after the other."""
     counts: Counter[str] = Counter()

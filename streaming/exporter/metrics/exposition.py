@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -34,12 +34,13 @@ from streaming.exporter.metrics.series import (
 from streaming.questions.single_loss import single_loss
 from streaming.runtime.config import ExporterConfig
 from streaming.runtime.exposition.build import own_version
-from twin.declarations.declare import LEVEL_LABELS, Metric
+from twin.declarations.declare import LEVEL_LABELS, Level, Metric
 from twin.declarations.table import UNKNOWN, Array
 from twin.engine.catalog import Catalog
 from twin.engine.risks import OpenRisks
 from twin.engine.state import ShardState
 from twin.tables.state import Brokers
+from twin.totals import LabelValues
 
 CLASSES: Final = ("page", "warn", "info", "healthy")
 """Of partitions, by their worst open risk: in this order series are served while they fit."""
@@ -83,6 +84,10 @@ class Exposition:
         return self._deflated[text].gzipped_after(first, self.blocks_in(text))
 
 
+_LabelNames = tuple[Level, tuple[str, ...]]
+"""What a metric's labels are called: by its level, and its own."""
+
+
 class Renderer:
     """Makes expositions; keeps the blocks of shards that stay the same."""
 
@@ -107,6 +112,9 @@ class Renderer:
         self._cluster = escaped(cluster)
         self._config, self._since_ms = config, since_ms
         self._blocks: dict[int, _Block] = {}
+        # Labels of the last scrape's sums, as text: metrics share them, and most stay the same.
+        self._label_texts: Mapping[_LabelNames, Mapping[LabelValues, str]] = {}
+        self._racks: dict[str, str] = {}
         self._dropped = 0
         self._cut = dict.fromkeys(CLASSES, 0)
         self._kafka_exporter = KafkaExporterNames()
@@ -182,16 +190,23 @@ class Renderer:
     def _sums(self, view: ClusterView) -> dict[str, Samples]:
         """Samples of the catalog's summed metrics."""
         racks = _racks(view)
+        before = self._label_texts if racks == self._racks else {}
+        label_texts: defaultdict[_LabelNames, dict[LabelValues, str]] = defaultdict(dict)
+        self._label_texts, self._racks = label_texts, racks
         by_series: dict[str, Samples] = {}
         for metric in self._catalog.all_metrics:
             by_topic = metric.level in ("topic", "group_topic")
             if by_topic and self._config.granularity == "cluster":
                 continue
-            samples = view.totals[metric.series_name]
-            by_series[metric.series_name] = [
-                (self._labels(*_named(metric, values, racks)), value)
-                for values, value in sorted(samples.items())
-            ]
+            names = metric.level, metric.labels
+            texts, known = label_texts[names], before.get(names, {})
+            listed = by_series[metric.series_name] = []
+            for values, value in sorted(view.totals[metric.series_name].items()):
+                text = texts.get(values)
+                if text is None:
+                    text = known.get(values) or self._labels(*_named(metric, values, racks))
+                    texts[values] = text
+                listed.append((text, value))
         return by_series
 
     def _of_itself(self, view: ClusterView) -> dict[str, Samples]:
