@@ -12,8 +12,9 @@ from typing import Final
 from twin.engine.catalog import Catalog
 from twin.engine.codec import DecodedState
 
-KEPT_BYTES: Final = 128 << 20
-"""Of one worker: the states of a million replicas. Others are decoded in every batch."""
+KEPT_BYTES: Final = 512 << 20
+"""Of one worker: the states of three million replicas. Others are decoded in every batch, with all
+updates since the whole state: that takes as long as the step."""
 
 
 class KnownStates:

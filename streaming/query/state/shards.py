@@ -54,6 +54,8 @@ class ShardStates:
         self._whole = handle.getValueState("state", _WHOLE)
         self._updates = handle.getMapState("updates", _NUMBER, _UPDATE)
         self._version = handle.getValueState("version", _VERSION)
+        # From ``load`` to ``store``: a question to Spark takes a third of a millisecond.
+        self._loaded: tuple[str, Version | None] = "", None
 
     def load(self, shard_key: str) -> DecodedState | None:
         """The state as the last batch left it; None before the first.
@@ -62,6 +64,7 @@ class ShardStates:
             InvalidFrame: this build cannot read it.
         """
         version = self._stored_version()
+        self._loaded = shard_key, version
         if version is None:  # of a build that stored whole states only, or nothing
             stored = self._whole.get()
             return None if stored is None else codec.decode(bytes(stored[0]), self._catalog)
@@ -88,8 +91,15 @@ class ShardStates:
     def store(
         self, shard_key: str, before: DecodedState | None, state: ShardState
     ) -> Iterator[tuple[str, bytes]]:
-        """Store the state; the key and value of each message that brings it to readers."""
-        version, messages = updates.messages_for(state, self._stored_version(), before)
+        """Store the state; the key and value of each message that brings it to readers.
+
+        Raises:
+            ValueError: the last ``load`` was of another shard.
+        """
+        key, version = self._loaded
+        if key != shard_key:
+            raise ValueError(f"the state of {shard_key} is stored, and {key!r} was loaded")
+        version, messages = updates.messages_for(state, version, before)
         stored = frames.join(messages)
         if version.number:
             self._updates.updateValue((version.number,), (stored,))
