@@ -21,14 +21,13 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from streaming.query import events
 from streaming.query.state import memory
 from streaming.query.state.files import MessageFiles
-from streaming.query.state.shards import ShardStates
+from streaming.query.state.shards import ShardStates, StoredState
 from streaming.runtime.plugins import catalog
 from twin.batch import sorted_frames, step_cycle, usable_remote
 from twin.cluster import reports
 from twin.engine import frames
 from twin.engine.catalog import Catalog
 from twin.engine.changes import Change
-from twin.engine.codec import DecodedState
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.state import ShardState
 from twin.remote_log import archive as archives
@@ -70,7 +69,7 @@ class TwinProcessor(StatefulProcessor):
         records = ((row, bytes(row.value)) for row in chain([first], rows))
         batch = sorted_frames(records, self._catalog.observations)
         stored = yield from self._stored_state(shard_key)
-        state = before = None if stored is None else stored.state
+        state = before = None if stored is None else stored.decoded.state
         yield from self._reported(shard_key, [], batch.refused)
         for at_ms in sorted(batch.cycles):
             header = batch.cycles[at_ms][0][0].header
@@ -94,14 +93,14 @@ class TwinProcessor(StatefulProcessor):
     def _empty(self, cluster: str, shard: int) -> ShardState:
         return ShardState.empty(self._catalog, cluster, shard, self._shards)
 
-    def _stored_state(self, shard_key: str) -> Generator[Row, None, DecodedState | None]:
+    def _stored_state(self, shard_key: str) -> Generator[Row, None, StoredState | None]:
         """The state stored by Spark. Unreadable parts are reported as events and are not fatal."""
         try:
             stored = self._states.load(shard_key)
         except InvalidFrame as error:
             yield self._event(*events.state_discarded(shard_key, error))
             return None
-        for table in () if stored is None else stored.discarded:
+        for table in () if stored is None else stored.decoded.discarded:
             yield self._event(*events.state_table_discarded(shard_key, table))
         return stored
 

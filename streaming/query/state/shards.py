@@ -8,6 +8,7 @@ updates of the old one are replaced as the new one grows. The same messages go o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
@@ -40,6 +41,14 @@ _VERSION: Final = StructType(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """The state of a shard as the last batch left it."""
+
+    decoded: DecodedState
+    version: Version | None  # None after a build that stored whole states only
+
+
 class ShardStates:
     """Loads and stores the state of the shard whose key Spark has set."""
 
@@ -54,20 +63,19 @@ class ShardStates:
         self._whole = handle.getValueState("state", _WHOLE)
         self._updates = handle.getMapState("updates", _NUMBER, _UPDATE)
         self._version = handle.getValueState("version", _VERSION)
-        # From ``load`` to ``store``: a question to Spark takes a third of a millisecond.
-        self._loaded: tuple[str, Version | None] = "", None
 
-    def load(self, shard_key: str) -> DecodedState | None:
+    def load(self, shard_key: str) -> StoredState | None:
         """The state as the last batch left it; None before the first.
 
         Raises:
             InvalidFrame: this build cannot read it.
         """
         version = self._stored_version()
-        self._loaded = shard_key, version
         if version is None:  # of a build that stored whole states only, or nothing
             stored = self._whole.get()
-            return None if stored is None else codec.decode(bytes(stored[0]), self._catalog)
+            if stored is None:
+                return None
+            return StoredState(codec.decode(bytes(stored[0]), self._catalog), None)
         missing: list[bytes] = []
         message_id = version.id
         for number in range(version.number, -1, -1):
@@ -86,20 +94,20 @@ class ShardStates:
         assert known is not None  # the loop ends with a whole state at the latest
         for update in reversed(missing):
             known = updates.applied(update, known)
-        return known
+        return StoredState(known, version)
 
     def store(
-        self, shard_key: str, before: DecodedState | None, state: ShardState
+        self, shard_key: str, before: StoredState | None, state: ShardState
     ) -> Iterator[tuple[str, bytes]]:
         """Store the state; the key and value of each message that brings it to readers.
 
-        Raises:
-            ValueError: the last ``load`` was of another shard.
+        Args:
+            shard_key: the shard's.
+            before: what ``load`` has returned for it, None also if it could not be read.
+            state: the state to store.
         """
-        key, version = self._loaded
-        if key != shard_key:
-            raise ValueError(f"the state of {shard_key} is stored, and {key!r} was loaded")
-        version, messages = updates.messages_for(state, version, before)
+        version, decoded = (None, None) if before is None else (before.version, before.decoded)
+        version, messages = updates.messages_for(state, version, decoded)
         stored = frames.join(messages)
         if version.number:
             self._updates.updateValue((version.number,), (stored,))
