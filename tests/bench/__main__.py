@@ -45,6 +45,8 @@ def main(arguments: list[str] | None = None) -> None:
     if more:
         _parser().error(f"unknown: {' '.join(more)}; only --sizes takes more")
     if given.against:
+        if not (given.against / "tests/bench/__main__.py").is_file():
+            _parser().error(f"--against {given.against}: no build with a bench is in that folder")
         against.main(given.against, given.pairs, [*given.parts, *["--full"] * given.full])
         return
     for name in given.parts or PARTS:

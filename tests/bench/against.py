@@ -1,8 +1,8 @@
-"""The same parts of the bench by two builds, in turn.
+"""Runs the same parts of the bench with two builds, in turn.
 
-Machines are noisy and shared, so figures of one minute say little beside those of another. Each
-build runs the parts with its own code and its own bench, one after the other, pair by pair; then a
-line for each figure that both print: the least, median and largest ratio of the pairs.
+Machines are noisy and shared, so figures of two runs cannot be compared. Here each build runs the
+parts with its own code and its own bench, pair by pair. Then there is a line for each figure that
+both print: the least, median and largest ratio of the pairs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _compare(about: dict[str, Any], before: list[float], this: list[float]) -> N
 
 
 def _figures(folder: Path, arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """What the bench of the build in that folder prints."""
+    """The figures that the bench of the build in that folder prints, as it prints them."""
     # Spark's Python workers would import what is installed: the build that is here.
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, "-m", "tests.bench", *arguments]

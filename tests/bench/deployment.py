@@ -17,7 +17,12 @@ from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 from streaming.runtime.deadline import Deadline
 from tests.simulator.shard import Shape, SimulatedShard
+from twin.builtin import CATALOG
+from twin.engine import updates
+from twin.engine.codec import DecodedState
 from twin.engine.frames import batch_messages, encode_parts, headers
+from twin.engine.state import ShardState
+from twin.step import step
 
 START_MS = 1_800_000_000_000
 REPLICATION = 3
@@ -90,6 +95,21 @@ class Simulated:
             frames = [part for frame in shard.observe(at_ms) for part in encode_parts(frame)]
             messages += [(shard.shard, message) for message in batch_messages(frames)]
         return messages
+
+
+def messages_of(
+    shape: Shape, shard: int, shards: int, cycles: int
+) -> Iterator[list[tuple[str, bytes]]]:
+    """What the query sends to the bus for a simulated shard, cycle by cycle: key and message."""
+    known, version = DecodedState(ShardState.empty(CATALOG, "sim", shard, shards)), None
+    for observed in SimulatedShard(shape, 1, "sim", shard, shards).run(cycles, START_MS):
+        state, _ = step(known.state, observed, observed[0].header.observed_at_ms)
+        version, messages = updates.messages_for(state, version, known)
+        known = DecodedState(state.as_sent())
+        yield [
+            (f"sim/{shard}{updates.place(version.number, part)}", message)
+            for part, message in enumerate(messages)
+        ]
 
 
 def send(config: Config, sender: bus.Sender, messages: Sequence[tuple[int, bytes]]) -> None:

@@ -1,7 +1,7 @@
 """A reader of snapshots, as the exporter is one: CPU time of a cycle, and of its first picture.
 
-Of each build: the messages of all shards are taken and published cycle by cycle, and scraped once a
-cycle; then a new reader takes what a compacted topic has.
+A reader takes and publishes the messages of all shards, cycle by cycle, with a scrape after each
+cycle. Then a new reader takes what a compacted topic has.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from streaming.bus.view import SnapshotStore
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.runtime.config import ExporterConfig
 from tests.bench import figure
-from tests.bench.deployment import REPLICATION, START_MS
-from tests.simulator.shard import Shape, SimulatedShard
+from tests.bench.deployment import REPLICATION, messages_of
+from tests.simulator.shard import Shape
 from twin.builtin import CATALOG
 from twin.engine import updates
-from twin.engine.codec import DecodedState
-from twin.engine.state import ShardState
-from twin.step import step
 
 SHARDS: Final = 16
 SHAPE: Final = Shape(
@@ -34,7 +31,10 @@ Messages = list[tuple[bytes, bytes]]  # key and value
 def main() -> None:
     """Print the figures of 300 000 replicas."""
     replicas = SHARDS * SHAPE.topics * SHAPE.partitions * SHAPE.replication
-    cycles = _messages()
+    cycles: list[Messages] = [[] for _ in range(CYCLES)]
+    for number in range(SHARDS):
+        for cycle, messages in enumerate(messages_of(SHAPE, number, SHARDS, CYCLES)):
+            cycles[cycle] += [(key.encode(), message) for key, message in messages]
     store = SnapshotStore(CATALOG, "sim", SHARDS)
     renderer = Renderer(CATALOG, "sim", ExporterConfig(granularity="topic"))
     taken_s, scraped_s = [], []
@@ -72,22 +72,6 @@ def _first_picture_s(messages: Messages) -> float:
         spent.append(_take(store, messages))
         assert len(store.view.shards) == SHARDS
     return statistics.median(spent)
-
-
-def _messages() -> list[Messages]:
-    """What the query writes in each cycle, for all shards."""
-    cycles: list[Messages] = [[] for _ in range(CYCLES)]
-    for number in range(SHARDS):
-        shard = SimulatedShard(SHAPE, 1, "sim", number, SHARDS)
-        known, version = DecodedState(ShardState.empty(CATALOG, "sim", number, SHARDS)), None
-        for cycle, observed in enumerate(shard.run(CYCLES, START_MS)):
-            state, _ = step(known.state, observed, observed[0].header.observed_at_ms)
-            version, messages = updates.messages_for(state, version, known)
-            known = DecodedState(state.as_sent())
-            for part, message in enumerate(messages):
-                key = f"sim/{number}{updates.place(version.number, part)}"
-                cycles[cycle].append((key.encode(), message))
-    return cycles
 
 
 if __name__ == "__main__":

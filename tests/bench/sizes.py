@@ -26,16 +26,12 @@ from streaming.collector.wire.brokers import BrokerConnections
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.runtime.config import ClusterConfig, CollectorConfig, Config, ExporterConfig
 from tests.bench import backlog, end_to_end, figure
-from tests.bench.deployment import REPLICATION, START_MS
+from tests.bench.deployment import REPLICATION, START_MS, messages_of
 from tests.collector.fake_broker import FakeBroker, FakeCluster, Log, Partition, Topic, World
-from tests.simulator.shard import Shape, SimulatedShard
+from tests.simulator.shard import Shape
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER
-from twin.engine import updates
-from twin.engine.codec import DecodedState
 from twin.engine.risks import OpenRisks
-from twin.engine.state import ShardState
-from twin.step import step
 from twin.tables.state import Assignment
 
 REPLICAS = (9_000, 90_000, 300_000)
@@ -165,15 +161,10 @@ def _exporter_of(replicas: int) -> None:
     shape = Shape(topics=10, partitions=partitions, replication=REPLICATION, brokers=len(NODES))
     with tempfile.TemporaryDirectory(prefix="kafka-twin-bench-") as home:
         for number in range(SHARDS):
-            shard = SimulatedShard(shape, 1, "sim", number, SHARDS)
-            known, version = DecodedState(ShardState.empty(CATALOG, "sim", number, SHARDS)), None
-            for cycle, observed in enumerate(shard.run(CYCLES, START_MS)):
-                state, _ = step(known.state, observed, observed[0].header.observed_at_ms)
-                version, messages = updates.messages_for(state, version, known)
-                known = DecodedState(state)
-                for part, message in enumerate(messages):
-                    key = f"{number}{updates.place(version.number, part)}".replace("/", "_")
-                    (Path(home) / f"{cycle}-{key}").write_bytes(message)
+            for cycle, messages in enumerate(messages_of(shape, number, SHARDS, CYCLES)):
+                for key, message in messages:
+                    name = key.removeprefix("sim/").replace("/", "_")
+                    (Path(home) / f"{cycle}-{name}").write_bytes(message)
         granularity = "topic" if replicas >= TOPIC_FROM else "partition"
         _alone("--exporter", home, "--granularity", granularity)
 

@@ -20,8 +20,10 @@ def test_help_names_every_part_and_runs_none(capsys):
     assert all(f"  {name} " in text for name in PARTS)
 
 
-@pytest.mark.parametrize("arguments", [["nothing"], ["step", "--fast"]])
-def test_an_unknown_part_or_option_is_refused_before_anything_runs(arguments, capsys):
+@pytest.mark.parametrize(
+    "arguments", [["nothing"], ["step", "--fast"], ["step", "--against", "/nowhere"]]
+)
+def test_an_unknown_part_option_or_build_is_refused_before_anything_runs(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2

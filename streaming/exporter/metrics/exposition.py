@@ -85,7 +85,7 @@ class Exposition:
 
 
 _LabelNames = tuple[Level, tuple[str, ...]]
-"""What a metric's labels are called: by its level, and its own."""
+"""The level of a metric, and the names of its own labels."""
 
 
 class Renderer:

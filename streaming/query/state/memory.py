@@ -13,8 +13,8 @@ from twin.engine.catalog import Catalog
 from twin.engine.codec import DecodedState
 
 KEPT_BYTES: Final = 512 << 20
-"""Of one worker: the states of three million replicas. Others are decoded in every batch, with all
-updates since the whole state: that takes as long as the step."""
+"""Of one worker: the states of three million replicas. Every batch decodes the others: a whole
+state, and all updates since."""
 
 
 class KnownStates:
