@@ -126,9 +126,17 @@ def _written_bytes(home: Path, checkpoint: Path, config: Config) -> dict[str, in
     """
     names = bus.topics(config)
     return {
-        "checkpoint": sum(f.stat().st_size for f in checkpoint.rglob("*") if f.is_file()),
+        "checkpoint": sum(map(_size, checkpoint.rglob("*"))),
         "observations": bytes_on_disk(home, names.observations),
     }
+
+
+def _size(file: Path) -> int:
+    """Of a file; 0 for a folder, and for a file that Spark has renamed or removed meanwhile."""
+    try:
+        return file.stat().st_size if file.is_file() else 0
+    except FileNotFoundError:
+        return 0
 
 
 def _per_key(config: Config) -> float:
