@@ -13,7 +13,7 @@ import pytest
 from streaming.lab import processes
 from tests.demo.playing import LIMITS, PLAYED, Played
 
-pytestmark = [pytest.mark.demo, *LIMITS]
+pytestmark = [pytest.mark.incidents, *LIMITS]
 
 ALERT_OF = {
     "failover": "KafkaTwinPartitionOffline",

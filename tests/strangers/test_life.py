@@ -9,7 +9,7 @@ import pytest
 
 from tests.strangers.run_life import run_life
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.releases, pytest.mark.timeout(2400)]
 
 MINUTES: Final = 5
 SEED: Final = 466

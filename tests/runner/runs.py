@@ -1,0 +1,75 @@
+"""The runs: what is played at all, in processes of its own. A run stands after those it waits for.
+
+Minutes are those of a whole run of CI on two cores that do nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.runner.declared import Run
+from tests.runner.groups import BY_NAME
+
+STARTING: Final = ("alone", "browser", "cluster", "demo", "docker", "helm", "spark")
+"""Marks of tests that start something."""
+
+STARTS_NOTHING: Final = f"not ({' or '.join((*STARTING, *BY_NAME))})"
+_GROUPED: Final = f"not ({' or '.join(BY_NAME)})"
+_BY_FILE: Final = ("--dist", "loadfile")
+_TWO_FILES: Final = ("-n", "2", *_BY_FILE, "--no-loadscope-reorder")
+"""Two files at a time, in order."""
+
+
+def _marked(expression: str, *options: str) -> tuple[str, ...]:
+    return ("pytest", *options, "-m", expression)
+
+
+RUNS: Final = (
+    # CDS archives, with which JVMs of tests start faster. A machine keeps them.
+    Run("archives", ("python", "-m", "tests.class_archives"), 0.8, 0.8, nice=5),
+    Run("lint", ("make", "--no-print-directory", "lint"), 1.5, 1.0, nice=10),
+    # Two processes leave cores idle at their end; each more imports and collects all tests again.
+    Run("unit", _marked(STARTS_NOTHING, "-n", "2", *_BY_FILE), 8, 8, nice=19),
+    Run("browser", _marked(f"browser and {_GROUPED}"), 4, 3, browser=True, nice=10),
+    # A driver of Spark gives a Python worker 10 s to start.
+    Run("spark", _marked(f"spark and not cluster and not docker and {_GROUPED}"), 3, 3, nice=10),
+    Run("alone", _marked(f"alone and {_GROUPED}"), 2, 2, brokers=True, alone=True),
+    Run(
+        "brokers", _marked(f"cluster and not alone and not docker and {_GROUPED}", *_TWO_FILES),
+        8, 9, brokers=True,
+    ),
+    Run("start", _marked("demo"), 1, 1, brokers=True, in_test=False),
+    Run("images", _marked(f"docker and {_GROUPED}"), 1, 0.5, networks=True, in_test=False),
+    Run(
+        "helm", ("python", "-m", "tests.kubernetes.tools", "helm"), 1, 1, nice=15, in_test=False
+    ),
+    Run("chart", _marked("helm"), 1, 1, nice=10, after=("helm",), in_test=False),
+    # Groups
+    Run("pages", _marked("console"), 3, 3, "console", browser=True, nice=5),
+    Run("demo", _marked("incidents", "tests/demo"), 10, 6, "incidents", brokers=True),
+    Run("day-one", _marked("incidents", "tests/strangers"), 9, 6, "incidents", brokers=True, nice=5),
+    Run(
+        "jars", ("python", "-m", "tests.versions", "--fetch"), 0.5, 0.2, "releases", nice=5,
+    ),
+    Run(
+        "versions", _marked("releases", "tests/versions"), 5, 4, "releases", brokers=True,
+        after=("jars",),
+    ),
+    Run("life", _marked("releases", "tests/strangers"), 6, 4, "releases", brokers=True),
+    Run(
+        "compose", _marked("containers and docker"), 10, 8, "containers",
+        brokers=True, networks=True,
+    ),
+    Run(
+        "machines", _marked("containers and not docker"), 4, 4, "containers", brokers=True,
+    ),
+    Run(
+        "api-server", ("python", "-m", "tests.kubernetes.tools"), 8, 10, "kubernetes",
+        nice=15, after=("helm",),
+    ),
+    Run("kubernetes", _marked("kubernetes"), 4, 3, "kubernetes", after=("api-server",)),
+    Run("losses-alone", _marked("losses and alone"), 12, 8, "losses", brokers=True, alone=True),
+    Run(
+        "losses", _marked("losses and not alone", *_TWO_FILES), 7, 6, "losses", brokers=True
+    ),
+)  # fmt: skip

@@ -1,0 +1,121 @@
+"""Plays runs: as many at a time as the cores allow, none that cannot end in time, none forever."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.runner.budget import Budget
+from tests.runner.declared import Run
+from tests.runner.playing import Ended, Playing
+from tests.waiting import patience
+
+MORE_CORES: Final = 0.35
+"""How much more than there is the runs may want together: none wants its mean all the time."""
+
+MOST_FILLERS: Final = 2
+
+HANGS_AFTER: Final = 5.0
+"""Times its minutes, and at least ``HANGS_AFTER_MIN`` of them, on a quiet machine."""
+HANGS_AFTER_MIN: Final = 15.0
+
+_LOOK_S: Final = 0.2
+
+Say = Callable[[str], None]
+
+
+class Played:
+    """What was played, and what was not.
+
+    Attributes:
+        ended: results, in the order in which runs ended.
+        left_out: runs that did not begin, with the reason.
+    """
+
+    def __init__(self) -> None:
+        self.ended: list[Ended] = []
+        self.left_out: dict[str, str] = {}
+
+
+def fits(run: Run, playing: Iterable[Run], cores: float) -> bool:
+    """The run may begin beside those that play."""
+    others = list(playing)
+    if not all(run.can_be_beside(other) for other in others):
+        return False
+    if run.is_filler:
+        return sum(other.is_filler for other in others) < MOST_FILLERS
+    wanted = sum(other.cores for other in others if not other.is_filler)
+    return not wanted or wanted + run.cores <= cores + MORE_CORES
+
+
+def in_order(runs: Sequence[Run]) -> list[Run]:
+    """The longest way to the end first; a run's way includes those that wait for it."""
+
+    def way(run: Run) -> float:
+        waiting = (way(other) for other in runs if run.name in other.after)
+        return run.minutes + max(waiting, default=0.0)
+
+    return sorted(runs, key=lambda run: (-run.alone, -way(run)))
+
+
+def play(
+    runs: Sequence[Run], folder: Path, environment: Mapping[str, str], budget: Budget, say: Say
+) -> Played:
+    """Play runs until all have ended or no time is left.
+
+    Args:
+        runs: what to play.
+        folder: for logs.
+        environment: of their processes.
+        budget: the time that there is.
+        say: prints when a run begins, and its output when it has ended.
+    """
+    cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+    waiting, played = in_order(runs), Played()
+    playing: list[Playing] = []
+    began_s = time.monotonic()
+    try:
+        while waiting or playing:
+            for each in list(playing):
+                if ended := each.ended() or _ended_early(each, budget):
+                    playing.remove(each)
+                    played.ended.append(ended)
+                    if not ended.why:
+                        budget.note(ended.run, ended.wall_s)
+                    _show(ended, time.monotonic() - began_s, say)
+            for run in list(waiting):
+                names = {other.name for other in waiting} | {each.run.name for each in playing}
+                if names.intersection(run.after):
+                    continue
+                if not budget.allows(run):
+                    waiting.remove(run)
+                    played.left_out[run.name] = (
+                        f"it takes {budget.expected_s(run) / 60:.0f} minutes, "
+                        f"{max(0.0, budget.left_s) / 60:.0f} are left"
+                    )
+                elif fits(run, (each.run for each in playing), cores):
+                    waiting.remove(run)
+                    playing.append(Playing(run, folder / run.name, environment))
+                    say(f"[{time.monotonic() - began_s:5.0f} s] {run.name} begins")
+            time.sleep(_LOOK_S)
+    finally:
+        for each in playing:  # an interrupt
+            played.ended.append(each.end("interrupted"))
+    return played
+
+
+def _ended_early(each: Playing, budget: Budget) -> Ended | None:
+    if budget.left_s <= 0:
+        return each.end("no time is left")
+    limit_min = max(HANGS_AFTER_MIN, HANGS_AFTER * each.run.minutes) * patience(lately=True)
+    if each.played_s > limit_min * 60:
+        return each.end(f"it hangs: it has not ended in {limit_min:.0f} minutes")
+    return None
+
+
+def _show(ended: Ended, at_s: float, say: Say) -> None:
+    say(f"\n--- {ended.run.name} ---\n{ended.log.read_text(errors='replace').rstrip()}")
+    say(f"[{at_s:5.0f} s] {ended.run.name} ended: {ended.last_line}")
