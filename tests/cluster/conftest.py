@@ -19,7 +19,7 @@ STILL: Final = {"auto.leader.rebalance.enable": "false"}
 """Leaders move when a test makes them, and not five minutes after the start by themselves."""
 
 BROKERS: Final[Mapping[str, int]] = {"cluster": 0, "five_brokers": 2}
-"""Shared clusters, by fixture: nodes that are broker only, beside three that are controllers too."""
+"""Shared clusters, by fixture: nodes that are broker only, beside three controllers."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

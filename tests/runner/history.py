@@ -1,4 +1,4 @@
-"""What git knows of the commit that is tested: its number, what it comes after, what has changed."""
+"""What git knows of the tested commit: its number, what it comes after, what has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process of pytest does for the runner: CPU seconds of each file, and its stacks when asked.
+"""What a process of pytest does for the runner: it notes CPU seconds, and shows stacks if asked.
 
 ``tests/conftest.py`` calls it in each process. Without ``TEST_FOLDER`` it does nothing.
 """

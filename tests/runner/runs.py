@@ -47,7 +47,9 @@ RUNS: Final = (
     # Groups
     Run("pages", _marked("console"), 3, 3, "console", browser=True, nice=5),
     Run("demo", _marked("incidents", "tests/demo"), 10, 6, "incidents", brokers=True),
-    Run("day-one", _marked("incidents", "tests/strangers"), 9, 6, "incidents", brokers=True, nice=5),
+    Run(
+        "day-one", _marked("incidents", "tests/strangers"), 9, 6, "incidents", brokers=True, nice=5,
+    ),
     Run(
         "jars", ("python", "-m", "tests.versions", "--fetch"), 0.5, 0.2, "releases", nice=5,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -20,9 +21,10 @@ class Repository:
 
     def git(self, *arguments: str) -> str:
         date = f"{self.now_s} +0000"
+        dates = {"GIT_COMMITTER_DATE": date, "GIT_AUTHOR_DATE": date}
         done = subprocess.run(
             ["git", *AUTHOR, *arguments], cwd=self.folder, capture_output=True, text=True,
-            check=True, env={"GIT_COMMITTER_DATE": date, "GIT_AUTHOR_DATE": date, "PATH": "/usr/bin:/bin"},
+            check=True, env=os.environ | dates,
         )  # fmt: skip
         return done.stdout.strip()
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.runner.__main__ import chosen, main
 from tests.runner.again import Again
-from tests.runner.declared import Run
 from tests.runner.dearest import lines as dearest_lines
+from tests.runner.declared import Run
 from tests.runner.due import Due
 from tests.runner.playing import Ended
 from tests.runner.report import Verdict, lines, verdict
@@ -166,5 +166,5 @@ def test_make_test_needs_no_containers_and_plays_no_group() -> None:
 
 
 def test_a_name_that_is_none_is_refused_in_one_line() -> None:
-    with pytest.raises(SystemExit, match="lives: there are alone, .*, life, "):
+    with pytest.raises(SystemExit, match=r"lives: there are alone, .*, life, "):
         main(["lives"])

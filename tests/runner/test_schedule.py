@@ -19,6 +19,7 @@ from tests.runner.schedule import Played, fits, in_order, play
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
+SILENT = [].append
 UNLIMITED = Budget(None, time.monotonic)
 CONFTEST = f"""
 import sys
@@ -153,7 +154,7 @@ def test_a_run_hangs_after_a_multiple_of_its_minutes_and_the_others_go_on(
 ) -> None:
     monkeypatch.setattr(schedule, "HANGS_AFTER_MIN", 0.01)
     monkeypatch.setattr(schedule, "HANGS_AFTER", 0.0)
-    monkeypatch.setattr(schedule, "patience", lambda lately: 1.0)
+    monkeypatch.setattr(schedule, "patience", lambda **_: 1.0)
     sleeps = a_run("sleeps", "python", "-c", "import time; time.sleep(600)")
     result, _ = played(tmp_path, sleeps, a_run("other", after=("sleeps",)))
     why = {each.run.name: each.why for each in result.ended}
@@ -184,7 +185,7 @@ def test_what_failed_is_played_again_and_what_passed_then_is_told_apart(tmp_path
     result, _ = played(tmp_path / "logs", suite(tmp_path / "suite", FLAKY))
     [ended] = result.ended
     assert len(ended.failed) == 2
-    late = again(result.ended, tmp_path / "logs", os.environ, UNLIMITED, lambda text: None)
+    late = again(result.ended, tmp_path / "logs", os.environ, UNLIMITED, SILENT)
     [passed], [failed] = late.passed, late.failed
     assert passed.endswith("test_fails_once")
     assert failed.endswith("test_fails")
@@ -193,7 +194,7 @@ def test_what_failed_is_played_again_and_what_passed_then_is_told_apart(tmp_path
 def test_of_too_many_failed_tests_none_is_played_again(tmp_path: Path) -> None:
     many = "import pytest\n@pytest.mark.parametrize('n', range(21))\ndef test_it(n): assert False"
     result, _ = played(tmp_path / "logs", suite(tmp_path / "suite", many))
-    late = again(result.ended, tmp_path / "logs", os.environ, UNLIMITED, lambda text: None)
+    late = again(result.ended, tmp_path / "logs", os.environ, UNLIMITED, SILENT)
     assert len(late.not_tried) == 21
     assert not late.passed | late.failed
 
@@ -201,7 +202,7 @@ def test_of_too_many_failed_tests_none_is_played_again(tmp_path: Path) -> None:
 def test_without_time_nothing_is_played_again(tmp_path: Path) -> None:
     result, _ = played(tmp_path / "logs", suite(tmp_path / "suite", FLAKY))
     none = Budget(REPORT_S, time.monotonic)
-    late = again(result.ended, tmp_path / "logs", os.environ, none, lambda text: None)
+    late = again(result.ended, tmp_path / "logs", os.environ, none, SILENT)
     assert len(late.not_tried) == 2
 
 
@@ -211,7 +212,8 @@ def test_cpu_seconds_of_a_process_are_those_of_its_children_too() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
-        assert child.stdout is not None and child.stdout.readline() == "done\n"
+        assert child.stdout is not None
+        assert child.stdout.readline() == "done\n"
         assert inside.cpu_s() - before_s >= 0.3, "of one that runs"
         child.communicate("\n")
     assert inside.cpu_s() - before_s >= 0.3, "of one that has ended"
