@@ -12,13 +12,15 @@ from typing import Final
 
 from hypothesis import settings
 
-SHARES: Final = {"few": (0.1, 20), "many": (0.3, 50), "all": (1.0, math.inf)}
+SHARES: Final = {"few": (0.1, 15), "many": (0.3, 50), "all": (1.0, math.inf)}
 """Of the examples, and no more than that. A cycle of the smallest state takes 5 ms of CPU time, and
 some examples a hundred cycles: two of 4 300 tests took a sixth of the time of all."""
 
-SHARE, MOST = SHARES[os.environ.get("EXAMPLES", "few")]
+_ASKED: Final = os.environ.get("EXAMPLES", "few")
+ARE_FEW: Final = _ASKED == "few"
+SHARE, MOST = SHARES[_ASKED]
 
-LEAST: Final = 10
+LEAST: Final = 5
 
 
 def examples(most: int) -> settings:
