@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tests.runner import dearest, due, report
+from tests.runner import dearest, due, report, table
 from tests.runner.again import again
 from tests.runner.budget import Budget, limit_s
 from tests.runner.declared import Run
@@ -34,6 +34,9 @@ ROOT: Final = Path(__file__).parents[2]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play what is asked for; the exit code."""
     asked = _parser().parse_args(arguments)
+    if asked.table:
+        print(*table.runs(), "", *table.groups(), sep="\n")
+        return 0
     limit = limit_s()
     began_s = time.monotonic()
     os.chdir(ROOT)
@@ -96,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ci", action="store_true", help="what CI plays for this commit")
     parser.add_argument("--all", action="store_true", help="everything")
     parser.add_argument("--plan", action="store_true", help="print what CI would play, and end")
+    parser.add_argument("--table", action="store_true", help="print the tables of the docs")
     parser.add_argument("--changed", nargs="*", metavar="PATH", help="as if these had changed")
     return parser
 

@@ -15,6 +15,7 @@ class Run:
 
     Attributes:
         name: unique, a word.
+        about: what it plays.
         command: ``pytest``, ``python`` or ``make`` and arguments.
         minutes: how long it takes on two quiet cores, beside other runs.
         cpu_minutes: of all its processes.
@@ -30,6 +31,7 @@ class Run:
     """
 
     name: str
+    about: str
     command: tuple[str, ...]
     minutes: float
     cpu_minutes: float

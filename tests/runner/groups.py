@@ -24,7 +24,7 @@ GROUPS: Final = (
         ),
     ),
     Group(
-        "console", "the console's past, plans, files, accessibility and size", 1,
+        "console", "the console's past, plans, files, accessibility and size", 0,
         ("streaming/exporter/", "streaming/history/"),
     ),
     Group(
@@ -41,7 +41,7 @@ GROUPS: Final = (
         ),
     ),
     Group(
-        "kubernetes", "the webhook and the chart on a Kubernetes API server", 3,
+        "kubernetes", "the webhook and the chart on a Kubernetes API server", 1,
         (
             "deploy/chart/", "deploy/helm/", "deploy/kubernetes/", "deploy/examples/",
             "deploy/strimzi", "streaming/admission/",

@@ -25,53 +25,100 @@ def _marked(expression: str, *options: str) -> tuple[str, ...]:
 
 
 RUNS: Final = (
-    # CDS archives, with which JVMs of tests start faster. A machine keeps them.
-    Run("archives", ("python", "-m", "tests.class_archives"), 0.8, 0.8, nice=5),
-    Run("lint", ("make", "--no-print-directory", "lint"), 1.5, 1.0, nice=10),
-    # Two processes leave cores idle at their end; each more imports and collects all tests again.
-    Run("unit", _marked(STARTS_NOTHING, "-n", "2", *_BY_FILE), 8, 8, nice=19),
-    Run("browser", _marked(f"browser and {_GROUPED}"), 4, 3, browser=True, nice=10),
-    # A driver of Spark gives a Python worker 10 s to start.
-    Run("spark", _marked(f"spark and not cluster and not docker and {_GROUPED}"), 3, 3, nice=10),
-    Run("alone", _marked(f"alone and {_GROUPED}"), 2, 2, brokers=True, alone=True),
     Run(
-        "brokers", _marked(f"cluster and not alone and not docker and {_GROUPED}", *_TWO_FILES),
+        "archives", "makes CDS archives, with which JVMs start faster, where there are none",
+        ("python", "-m", "tests.class_archives"), 0.8, 0.8, nice=5,
+    ),
+    Run(
+        "lint", "style, types and import rules",
+        ("make", "--no-print-directory", "lint"), 1.5, 1.0, nice=10,
+    ),
+    Run(
+        "unit", "tests that start nothing, and Kafka's own classes as judge",
+        # Two processes leave cores idle at their end; each more imports all tests again.
+        _marked(STARTS_NOTHING, "-n", "2", *_BY_FILE), 8, 8, nice=19,
+    ),
+    Run(
+        "browser", "the console's main views in Chromium",
+        _marked(f"browser and {_GROUPED}"), 4, 3, browser=True, nice=10,
+    ),
+    Run(
+        "spark", "Spark without brokers",
+        _marked(f"spark and not cluster and not docker and {_GROUPED}"), 3, 3, nice=10,
+    ),
+    Run(
+        "alone", "predictions against elections, with no other brokers beside them",
+        _marked(f"alone and {_GROUPED}"), 2, 2, brokers=True, alone=True,
+    ),
+    Run(
+        "brokers", "each program on real brokers, and all of them with Spark",
+        _marked(f"cluster and not alone and not docker and {_GROUPED}", *_TWO_FILES),
         8, 9, brokers=True,
     ),
-    Run("start", _marked("demo"), 1, 1, brokers=True, in_test=False),
-    Run("images", _marked(f"docker and {_GROUPED}"), 1, 0.5, networks=True, in_test=False),
     Run(
-        "helm", ("python", "-m", "tests.kubernetes.tools", "helm"), 1, 1, nice=15, in_test=False
+        "start", "the demo starts, answers and ends",
+        _marked("demo"), 1, 1, brokers=True, in_test=False,
     ),
-    Run("chart", _marked("helm"), 1, 1, nice=10, after=("helm",), in_test=False),
+    Run(
+        "images", "images are built, and say how they are",
+        _marked(f"docker and {_GROUPED}"), 1, 0.5, networks=True, in_test=False,
+    ),
+    Run(
+        "helm", "fetches Helm",
+        ("python", "-m", "tests.kubernetes.tools", "helm"), 0.2, 0.1, nice=15, in_test=False,
+    ),
+    Run(
+        "chart", "the chart, as Helm renders it",
+        _marked("helm"), 1, 1, nice=10, after=("helm",), in_test=False,
+    ),
     # Groups
-    Run("pages", _marked("console"), 3, 3, "console", browser=True, nice=5),
-    Run("demo", _marked("incidents", "tests/demo"), 10, 6, "incidents", brokers=True),
     Run(
-        "day-one", _marked("incidents", "tests/strangers"), 9, 6, "incidents", brokers=True, nice=5,
+        "pages", "what else the console shows",
+        _marked("console"), 3, 3, "console", browser=True, nice=5,
     ),
     Run(
-        "jars", ("python", "-m", "tests.versions", "--fetch"), 0.5, 0.2, "releases", nice=5,
+        "demo", "all incidents of the demo", _marked("incidents", "tests/demo"), 10, 6,
+        "incidents", brokers=True,
     ),
     Run(
-        "versions", _marked("releases", "tests/versions"), 5, 4, "releases", brokers=True,
-        after=("jars",),
-    ),
-    Run("life", _marked("releases", "tests/strangers"), 6, 4, "releases", brokers=True),
-    Run(
-        "compose", _marked("containers and docker"), 10, 8, "containers",
-        brokers=True, networks=True,
+        "day-one", "a cluster of 126 topics that nobody tuned, and a roll by the gate",
+        _marked("incidents", "tests/strangers"), 9, 6, "incidents", brokers=True, nice=5,
     ),
     Run(
-        "machines", _marked("containers and not docker"), 4, 4, "containers", brokers=True,
+        "jars", "fetches other Kafka releases", ("python", "-m", "tests.versions", "--fetch"),
+        0.5, 0.2, "releases", nice=5,
     ),
     Run(
-        "api-server", ("python", "-m", "tests.kubernetes.tools"), 8, 10, "kubernetes",
-        nice=15, after=("helm",),
+        "versions", "the twin on other Kafka releases, held to their own tools",
+        _marked("releases", "tests/versions"), 5, 4, "releases", brokers=True, after=("jars",),
     ),
-    Run("kubernetes", _marked("kubernetes"), 4, 3, "kubernetes", after=("api-server",)),
-    Run("losses-alone", _marked("losses and alone"), 12, 8, "losses", brokers=True, alone=True),
     Run(
-        "losses", _marked("losses and not alone", *_TWO_FILES), 7, 6, "losses", brokers=True
+        "life", "five minutes of topics that come, go and move",
+        _marked("releases", "tests/strangers"), 6, 4, "releases", brokers=True,
+    ),
+    Run(
+        "compose", "docker compose, and a cluster with passwords and few rights",
+        _marked("containers and docker"), 10, 8, "containers", brokers=True, networks=True,
+        after=("images",),
+    ),
+    Run(
+        "machines", "Spark on several machines, and an installed package",
+        _marked("containers and not docker"), 4, 4, "containers", brokers=True,
+    ),
+    Run(
+        "api-server", "builds a Kubernetes API server with Go",
+        ("python", "-m", "tests.kubernetes.tools"), 8, 10, "kubernetes", nice=15, after=("helm",),
+    ),
+    Run(
+        "kubernetes", "the webhook and releases of the chart on it",
+        _marked("kubernetes"), 4, 3, "kubernetes", after=("api-server",),
+    ),
+    Run(
+        "losses-alone", "losses with no other brokers beside them",
+        _marked("losses and alone"), 12, 8, "losses", brokers=True, alone=True,
+    ),
+    Run(
+        "losses", "other losses and returns",
+        _marked("losses and not alone", *_TWO_FILES), 7, 6, "losses", brokers=True,
     ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from tests.runner.budget import MINUTES, REPORT_S, Budget, limit_s
 from tests.runner.declared import Run
 
-TEN = Run("ten", ("pytest",), minutes=10, cpu_minutes=5)
+TEN = Run("ten", "", ("pytest",), minutes=10, cpu_minutes=5)
 
 
 class Clock:

@@ -18,8 +18,8 @@ from tests.runner.playing import Ended
 from tests.runner.report import Verdict, lines, verdict
 from tests.runner.schedule import Played
 
-UNIT = Run("unit", ("pytest",), 1, 1)
-LIFE = Run("life", ("pytest",), 1, 1, group="releases")
+UNIT = Run("unit", "", ("pytest",), 1, 1)
+LIFE = Run("life", "", ("pytest",), 1, 1, group="releases")
 NOTHING = Again(frozenset(), frozenset(), frozenset())
 TOUCHED = [Due("releases", ("streaming/a.py",), "streaming/a.py")]
 TURN = [Due("releases", (), "its turn")]

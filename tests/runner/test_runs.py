@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.marks import marks_written, names_in
+from tests.runner import table
 from tests.runner.groups import BY_NAME, GROUPS
 from tests.runner.runs import RUNS, STARTS_NOTHING
 
@@ -66,3 +67,8 @@ def test_make_unit_plays_what_the_run_does() -> None:
     text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     [expression] = re.findall(r"^STARTS_NOTHING := (.*)$", text, re.MULTILINE)
     assert re.sub(r"\s+", " ", expression) == STARTS_NOTHING
+
+
+def test_contributing_has_the_tables_of_runs_and_groups() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert "\n".join([*table.runs(), "", *table.groups()]) in text

@@ -31,7 +31,7 @@ def pytest_configure(config):
 
 
 def a_run(name: str, *command: str, minutes: float = 1, cores: float = 1, **how: object) -> Run:
-    return Run(name, command or ("python", "-c", ""), minutes, minutes * cores, **how)  # type: ignore[arg-type]
+    return Run(name, "", command or ("python", "-c", ""), minutes, minutes * cores, **how)  # type: ignore[arg-type]
 
 
 def test_runs_begin_while_they_want_no_more_cores_than_there_are() -> None:
