@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-FILLER_NICE: Final = 15
-"""From this priority on a run takes what other runs leave of the cores, so it may always begin."""
+FILLS_NICE: Final = 5
+"""The priority of a run that fills gaps: a third of the share of another one. With less it would
+stand still where others keep the machine busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Run:
             Kafka's behaviour changes where brokers wait for a core.
         networks: it makes networks of containers; Chromium reports an error when one comes or goes.
         browser: it starts Chromium.
-        nice: its priority, as nice(1) has it.
+        fills: it takes what other runs leave of the cores, so it may always begin.
         after: runs that have to end before.
         in_test: ``make test`` plays it as well.
     """
@@ -40,7 +41,7 @@ class Run:
     alone: bool = False
     networks: bool = False
     browser: bool = False
-    nice: int = 0
+    fills: bool = False
     after: tuple[str, ...] = ()
     in_test: bool = True
 
@@ -50,8 +51,9 @@ class Run:
         return self.cpu_minutes / self.minutes
 
     @property
-    def is_filler(self) -> bool:
-        return self.nice >= FILLER_NICE
+    def nice(self) -> int:
+        """Its priority, as nice(1) has it."""
+        return FILLS_NICE if self.fills else 0
 
     @property
     def is_pytest(self) -> bool:

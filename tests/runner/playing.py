@@ -86,6 +86,7 @@ class Playing:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 env={**environment, **own}, start_new_session=True,
             )  # fmt: skip
+        _nice_session(self._process.pid, run.nice)
 
     @property
     def played_s(self) -> float:
@@ -157,6 +158,13 @@ def counts(line: str) -> dict[str, int]:
 
 def _nice(run: Run) -> list[str]:
     return ["nice", "-n", str(run.nice)] if run.nice else []
+
+
+def _nice_session(pid: int, nice: int) -> None:
+    """Linux may share a core by sessions: then priorities count among processes of one, and those
+    of a session have one for all of them, sched(7)."""
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice))
 
 
 def _program(name: str) -> list[str]:

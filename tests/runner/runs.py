@@ -27,24 +27,24 @@ def _marked(expression: str, *options: str) -> tuple[str, ...]:
 RUNS: Final = (
     Run(
         "archives", "makes CDS archives, with which JVMs start faster, where there are none",
-        ("python", "-m", "tests.class_archives"), 0.8, 0.8, nice=5,
+        ("python", "-m", "tests.class_archives"), 0.8, 0.8,
     ),
     Run(
         "lint", "style, types and import rules",
-        ("make", "--no-print-directory", "lint"), 1.5, 1.0, nice=10,
+        ("make", "--no-print-directory", "lint"), 1.5, 1.0, fills=True,
     ),
     Run(
         "unit", "tests that start nothing, and Kafka's own classes as judge",
         # Two processes leave cores idle at their end; each more imports all tests again.
-        _marked(STARTS_NOTHING, "-n", "2", *_BY_FILE), 8, 8, nice=19,
+        _marked(STARTS_NOTHING, "-n", "2", *_BY_FILE), 8, 8, fills=True,
     ),
     Run(
         "browser", "the console's main views in Chromium",
-        _marked(f"browser and {_GROUPED}"), 4, 3, browser=True, nice=10,
+        _marked(f"browser and {_GROUPED}"), 4, 3, browser=True,
     ),
     Run(
         "spark", "Spark without brokers",
-        _marked(f"spark and not cluster and not docker and {_GROUPED}"), 3, 3, nice=10,
+        _marked(f"spark and not cluster and not docker and {_GROUPED}"), 3, 3,
     ),
     Run(
         "alone", "predictions against elections, with no other brokers beside them",
@@ -65,16 +65,16 @@ RUNS: Final = (
     ),
     Run(
         "helm", "fetches Helm",
-        ("python", "-m", "tests.kubernetes.tools", "helm"), 0.2, 0.1, nice=15, in_test=False,
+        ("python", "-m", "tests.kubernetes.tools", "helm"), 0.2, 0.1, fills=True, in_test=False,
     ),
     Run(
         "chart", "the chart, as Helm renders it",
-        _marked("helm"), 1, 1, nice=10, after=("helm",), in_test=False,
+        _marked("helm"), 1, 1, after=("helm",), in_test=False,
     ),
     # Groups
     Run(
         "pages", "what else the console shows",
-        _marked("console"), 3, 3, "console", browser=True, nice=5,
+        _marked("console"), 3, 3, "console", browser=True,
     ),
     Run(
         "demo", "all incidents of the demo", _marked("incidents", "tests/demo"), 10, 6,
@@ -82,11 +82,11 @@ RUNS: Final = (
     ),
     Run(
         "day-one", "a cluster of 126 topics that nobody tuned, and a roll by the gate",
-        _marked("incidents", "tests/strangers"), 9, 6, "incidents", brokers=True, nice=5,
+        _marked("incidents", "tests/strangers"), 9, 6, "incidents", brokers=True,
     ),
     Run(
         "jars", "fetches other Kafka releases", ("python", "-m", "tests.versions", "--fetch"),
-        0.5, 0.2, "releases", nice=5,
+        0.5, 0.2, "releases",
     ),
     Run(
         "versions", "the twin on other Kafka releases, held to their own tools",
@@ -107,7 +107,8 @@ RUNS: Final = (
     ),
     Run(
         "api-server", "builds a Kubernetes API server with Go",
-        ("python", "-m", "tests.kubernetes.tools"), 8, 10, "kubernetes", nice=15, after=("helm",),
+        ("python", "-m", "tests.kubernetes.tools"), 8, 10, "kubernetes", fills=True,
+        after=("helm",),
     ),
     Run(
         "kubernetes", "the webhook and releases of the chart on it",

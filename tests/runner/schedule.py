@@ -45,9 +45,9 @@ def fits(run: Run, playing: Iterable[Run], cores: float) -> bool:
     others = list(playing)
     if not all(run.can_be_beside(other) for other in others):
         return False
-    if run.is_filler:
-        return sum(other.is_filler for other in others) < MOST_FILLERS
-    wanted = sum(other.cores for other in others if not other.is_filler)
+    if run.fills:
+        return sum(other.fills for other in others) < MOST_FILLERS
+    wanted = sum(other.cores for other in others if not other.fills)
     return not wanted or wanted + run.cores <= cores + MORE_CORES
 
 

@@ -8,6 +8,7 @@ from tests.runner.declared import Run
 from tests.runner.groups import GROUPS, TURNS
 from tests.runner.runs import RUNS
 
+
 def runs() -> Iterator[str]:
     """Markdown: a row for each run."""
     yield "| run | plays | when | minutes | CPU minutes |"

@@ -13,7 +13,7 @@ import pytest
 from tests.runner import inside, playing, schedule
 from tests.runner.again import again
 from tests.runner.budget import REPORT_S, Budget
-from tests.runner.declared import FILLER_NICE, Run
+from tests.runner.declared import Run
 from tests.runner.playing import Playing
 from tests.runner.schedule import Played, fits, in_order, play
 from tests.waiting import until
@@ -43,7 +43,7 @@ def test_runs_begin_while_they_want_no_more_cores_than_there_are() -> None:
 
 
 def test_a_run_that_takes_what_is_left_begins_beside_any_others_but_only_two_of_them() -> None:
-    filler = a_run("filler", cores=2, nice=FILLER_NICE)
+    filler = a_run("filler", cores=2, fills=True)
     assert fits(filler, [a_run("one"), a_run("two")], cores=2)
     assert fits(a_run("one"), [filler], cores=1), "it does not count"
     assert not fits(filler, [filler, filler], cores=2)
