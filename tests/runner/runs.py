@@ -61,7 +61,7 @@ RUNS: Final = (
     ),
     Run(
         "images", "images are built, and say how they are",
-        _marked(f"docker and {_GROUPED}"), 1, 0.5, networks=True, in_test=False,
+        _marked(f"docker and {_GROUPED}"), 1, 0.5, in_test=False,
     ),
     Run(
         "helm", "fetches Helm",

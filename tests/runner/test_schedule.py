@@ -45,7 +45,8 @@ def test_runs_begin_while_they_want_no_more_cores_than_there_are() -> None:
 def test_a_run_that_takes_what_is_left_begins_beside_any_others_but_only_two_of_them() -> None:
     filler = a_run("filler", cores=2, fills=True)
     assert fits(filler, [a_run("one"), a_run("two")], cores=2)
-    assert fits(a_run("one"), [filler], cores=1), "it does not count"
+    assert fits(a_run("one"), [filler], cores=1), "another run always plays"
+    assert not fits(a_run("one"), [filler, a_run("two")], cores=2), "something is left for it"
     assert not fits(filler, [filler, filler], cores=2)
 
 
@@ -64,10 +65,11 @@ def test_chromium_is_not_beside_networks_that_come_and_go() -> None:
 
 
 def test_the_longest_way_to_the_end_begins_first() -> None:
-    build, long = a_run("build", minutes=5), a_run("long", minutes=8)
-    last, alone = a_run("last", minutes=4, after=("build",)), a_run("a", alone=True, brokers=True)
-    assert [run.name for run in in_order([last, long, build, alone])] == [
-        "a", "build", "long", "last",
+    first, long = a_run("first", "pytest", minutes=5), a_run("long", "pytest", minutes=8)
+    last, makes = a_run("last", "pytest", minutes=4, after=("first",)), a_run("makes")
+    alone = a_run("alone", "pytest", alone=True, brokers=True)
+    assert [run.name for run in in_order([last, long, first, makes, alone])] == [
+        "makes", "alone", "first", "long", "last",
     ]  # fmt: skip
 
 
