@@ -26,6 +26,7 @@ from tests.runner.groups import BY_NAME, GROUPS, TURNS
 from tests.runner.history import Change, change
 from tests.runner.imports import files_behind
 from tests.runner.runs import RUNS
+from tests.runner.playing import machine_cpu_s
 from tests.runner.schedule import play
 
 ROOT: Final = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*table.runs(), "", *table.groups(), sep="\n")
         return 0
     limit = limit_s()
-    began_s = time.monotonic()
+    began_s, began_cpu_s = time.monotonic(), machine_cpu_s()
     os.chdir(ROOT)
     commit = Change(None, "", None)
     played_groups: list[due.Due] = []
@@ -62,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         late = again(played.ended, folder, environment, budget, _say)
         found = report.verdict(played, late, played_groups, runs)
         print("\n--- the dearest files ---", *dearest.lines(dearest.times(folder)), sep="\n")
-        print(*report.lines(played, late, found, time.monotonic() - began_s), sep="\n", flush=True)
+        took = report.Took(time.monotonic() - began_s, machine_cpu_s() - began_cpu_s)
+        print(*report.lines(played, late, found, took), sep="\n", flush=True)
         return 0 if found.is_good else 1
     except KeyboardInterrupt:
         return 130

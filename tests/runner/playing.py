@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -154,6 +155,16 @@ def counts(line: str) -> dict[str, int]:
         kind.rstrip("s") if kind == "errors" else kind: int(count)
         for count, kind in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", line)
     }
+
+
+def machine_cpu_s() -> float:
+    """CPU seconds of all processes of this machine since it started; NaN without /proc."""
+    try:
+        with open("/proc/stat") as file:
+            user, nice, system, _, _, irq, softirq, *_ = map(int, file.readline().split()[1:])
+    except OSError:
+        return math.nan
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
 def _nice(run: Run) -> list[str]:

@@ -43,6 +43,14 @@ class Verdict:
         return not self.failed and not self.unproved
 
 
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Seconds that passed, and CPU seconds of the whole machine meanwhile."""
+
+    wall_s: float
+    cpu_s: float
+
+
 def verdict(played: Played, again: Again, due: Iterable[Due], runs: Iterable[Run]) -> Verdict:
     """What holds. A run that no time was left for has failed only if tests of it have."""
     failed: dict[str, tuple[str, ...]] = {}
@@ -61,7 +69,7 @@ def verdict(played: Played, again: Again, due: Iterable[Due], runs: Iterable[Run
     return Verdict(failed, frozenset(in_turn), frozenset(unproved))
 
 
-def lines(played: Played, again: Again, found: Verdict, wall_s: float) -> Iterator[str]:
+def lines(played: Played, again: Again, found: Verdict, took: Took) -> Iterator[str]:
     """The last lines, without the dearest files."""
     yield "\n--- all runs ---"
     for each in played.ended:
@@ -69,8 +77,10 @@ def lines(played: Played, again: Again, found: Verdict, wall_s: float) -> Iterat
             f"{each.run.name:<12} {each.wall_s / 60:5.1f} min {each.cpu_s / 60:6.1f} CPU min  "
             f"{each.why or each.last_line}"
         )
-    cpu_s = sum(each.cpu_s for each in played.ended)
-    yield f"{'together':<12} {wall_s / 60:5.1f} min {cpu_s / 60:6.1f} CPU min"
+    yield (
+        f"{'all':<12} {took.wall_s / 60:5.1f} min {took.cpu_s / 60:6.1f} CPU min  "
+        "of this machine, containers and whatever else it did included"
+    )
     yield from _skipped(played.ended)
     unfinished = {e.run.name: e.why for e in played.ended if e.why == "no time is left"}
     if left := played.left_out | unfinished:

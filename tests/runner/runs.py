@@ -27,54 +27,54 @@ def _marked(expression: str, *options: str) -> tuple[str, ...]:
 RUNS: Final = (
     Run(
         "archives", "makes CDS archives, with which JVMs start faster, where there are none",
-        ("python", "-m", "tests.class_archives"), 0.8, 0.8,
+        ("python", "-m", "tests.class_archives"), 0.4, 0.4,
     ),
     Run(
         "lint", "style, types and import rules",
-        ("make", "--no-print-directory", "lint"), 1.5, 1.0, fills=True,
+        ("make", "--no-print-directory", "lint"), 0.9, 0.7, fills=True,
     ),
     Run(
         "unit", "tests that start nothing, and Kafka's own classes as judge",
         # Two processes leave cores idle at their end; each more imports all tests again.
-        _marked(STARTS_NOTHING, "-n", "2", *_BY_FILE), 8, 8, fills=True,
+        _marked(STARTS_NOTHING, "-n", "2", *_BY_FILE), 9, 8.5, fills=True,
     ),
     Run(
         "browser", "the console's main views in Chromium",
-        _marked(f"browser and {_GROUPED}"), 4, 3, browser=True,
+        _marked(f"browser and {_GROUPED}"), 2, 1.7, browser=True,
     ),
     Run(
         "spark", "Spark without brokers",
-        _marked(f"spark and not cluster and not docker and {_GROUPED}"), 3, 3,
+        _marked(f"spark and not cluster and not docker and {_GROUPED}"), 2, 0.8,
     ),
     Run(
         "alone", "predictions against elections, with no other brokers beside them",
-        _marked(f"alone and {_GROUPED}"), 2, 2, brokers=True, alone=True,
+        _marked(f"alone and {_GROUPED}"), 1.6, 0.9, brokers=True, alone=True,
     ),
     Run(
         "brokers", "each program on real brokers, and all of them with Spark",
         _marked(f"cluster and not alone and not docker and {_GROUPED}", *_TWO_FILES),
-        8, 9, brokers=True,
+        8, 6, brokers=True,
     ),
     Run(
         "start", "the demo starts, answers and ends",
-        _marked("demo"), 1, 1, brokers=True, in_test=False,
+        _marked("demo"), 0.8, 0.7, brokers=True, in_test=False,
     ),
     Run(
         "images", "images are built, and say how they are",
-        _marked(f"docker and {_GROUPED}"), 1, 0.5, in_test=False,
+        _marked(f"docker and {_GROUPED}"), 3, 3, in_test=False,
     ),
     Run(
         "helm", "fetches Helm",
-        ("python", "-m", "tests.kubernetes.tools", "helm"), 0.2, 0.1, fills=True, in_test=False,
+        ("python", "-m", "tests.kubernetes.tools", "helm"), 0.1, 0.1, fills=True, in_test=False,
     ),
     Run(
         "chart", "the chart, as Helm renders it",
-        _marked("helm"), 1, 1, after=("helm",), in_test=False,
+        _marked("helm"), 0.6, 0.6, after=("helm",), in_test=False,
     ),
     # Groups
     Run(
         "pages", "what else the console shows",
-        _marked("console"), 3, 3, "console", browser=True,
+        _marked("console"), 4, 3, "console", browser=True,
     ),
     Run(
         "demo", "all incidents of the demo", _marked("incidents", "tests/demo"), 10, 6,
@@ -90,7 +90,7 @@ RUNS: Final = (
     ),
     Run(
         "versions", "the twin on other Kafka releases, held to their own tools",
-        _marked("releases", "tests/versions"), 5, 4, "releases", brokers=True, after=("jars",),
+        _marked("releases", "tests/versions"), 4, 3, "releases", brokers=True, after=("jars",),
     ),
     Run(
         "life", "five minutes of topics that come, go and move",
@@ -98,25 +98,25 @@ RUNS: Final = (
     ),
     Run(
         "compose", "docker compose, and a cluster with passwords and few rights",
-        _marked("containers and docker"), 10, 8, "containers", brokers=True, networks=True,
+        _marked("containers and docker"), 10, 7, "containers", brokers=True, networks=True,
         after=("images",),
     ),
     Run(
         "machines", "Spark on several machines, and an installed package",
-        _marked("containers and not docker"), 4, 4, "containers", brokers=True,
+        _marked("containers and not docker"), 3, 1.6, "containers", brokers=True,
     ),
     Run(
         "api-server", "builds a Kubernetes API server with Go",
-        ("python", "-m", "tests.kubernetes.tools"), 8, 10, "kubernetes", fills=True,
+        ("python", "-m", "tests.kubernetes.tools"), 6, 10, "kubernetes", fills=True,
         after=("helm",),
     ),
     Run(
         "kubernetes", "the webhook and releases of the chart on it",
-        _marked("kubernetes"), 4, 3, "kubernetes", after=("api-server",),
+        _marked("kubernetes"), 3, 2, "kubernetes", after=("api-server",),
     ),
     Run(
         "losses-alone", "losses with no other brokers beside them",
-        _marked("losses and alone"), 12, 8, "losses", brokers=True, alone=True,
+        _marked("losses and alone"), 11, 8, "losses", brokers=True, alone=True,
     ),
     Run(
         "losses", "other losses and returns",

@@ -15,7 +15,7 @@ from tests.runner.dearest import lines as dearest_lines
 from tests.runner.declared import Run
 from tests.runner.due import Due
 from tests.runner.playing import Ended
-from tests.runner.report import Verdict, lines, verdict
+from tests.runner.report import Took, Verdict, lines, verdict
 from tests.runner.schedule import Played
 
 UNIT = Run("unit", "", ("pytest",), 1, 1)
@@ -90,7 +90,7 @@ def text_of(*ended: Ended, due: list[Due], left_out: dict[str, str] | None = Non
     played.ended += ended
     played.left_out |= left_out or {}
     found = verdict(played, NOTHING, due, (UNIT, LIFE))
-    return "\n".join(lines(played, NOTHING, found, 125.0))
+    return "\n".join(lines(played, NOTHING, found, Took(125.0, 150.0)))
 
 
 def test_a_group_that_fails_in_its_turn_is_told_apart_from_what_the_change_touches(
@@ -112,7 +112,7 @@ def test_what_was_left_out_is_named_with_the_command_that_plays_it(good: Ended) 
 def test_the_table_has_minutes_and_cpu_minutes_of_each_run_and_of_all(good: Ended) -> None:
     text = text_of(good, due=TURN)
     assert re.search(r"unit +1\.0 min +1\.5 CPU min  5 passed, 2 skipped in 3s", text)
-    assert re.search(r"together +2\.1 min +1\.5 CPU min", text)
+    assert re.search(r"all +2\.1 min +2\.5 CPU min", text)
 
 
 def test_what_was_skipped_is_said_with_its_reason(good: Ended) -> None:
