@@ -25,8 +25,8 @@ from tests.runner.declared import Run
 from tests.runner.groups import BY_NAME, GROUPS, TURNS
 from tests.runner.history import Change, change
 from tests.runner.imports import files_behind
-from tests.runner.runs import RUNS
 from tests.runner.playing import machine_cpu_s
+from tests.runner.runs import RUNS
 from tests.runner.schedule import play
 
 ROOT: Final = Path(__file__).parents[2]

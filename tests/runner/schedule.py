@@ -58,7 +58,7 @@ def fits(run: Run, playing: Iterable[Run], cores: float) -> bool:
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:
-    """What prepares others, then the longest way to the end; that includes runs that wait for it."""
+    """What prepares others; then the longest way to the end, with all that waits for it."""
 
     def way(run: Run) -> float:
         waiting = (way(other) for other in runs if run.name in other.after)
