@@ -20,6 +20,10 @@ _TWO_FILES: Final = ("-n", "2", *_BY_FILE, "--no-loadscope-reorder")
 """Two files at a time, in order."""
 
 
+_JVMS: Final = ("archives",)
+"""For runs that start brokers or Spark on this machine."""
+
+
 def _marked(expression: str, *options: str) -> tuple[str, ...]:
     return ("pytest", *options, "-m", expression)
 
@@ -44,20 +48,20 @@ RUNS: Final = (
     ),
     Run(
         "spark", "Spark without brokers",
-        _marked(f"spark and not cluster and not docker and {_GROUPED}"), 2, 0.8,
+        _marked(f"spark and not cluster and not docker and {_GROUPED}"), 2, 0.8, after=_JVMS,
     ),
     Run(
         "alone", "predictions against elections, with no other brokers beside them",
-        _marked(f"alone and {_GROUPED}"), 1.6, 0.9, brokers=True, alone=True,
+        _marked(f"alone and {_GROUPED}"), 1.6, 0.9, brokers=True, alone=True, after=_JVMS,
     ),
     Run(
         "brokers", "each program on real brokers, and all of them with Spark",
         _marked(f"cluster and not alone and not docker and {_GROUPED}", *_TWO_FILES),
-        8, 6, brokers=True,
+        8, 6, brokers=True, after=_JVMS,
     ),
     Run(
         "start", "the demo starts, answers and ends",
-        _marked("demo"), 0.8, 0.7, brokers=True, in_test=False,
+        _marked("demo"), 0.8, 0.7, brokers=True, in_test=False, after=_JVMS,
     ),
     Run(
         "images", "images are built, and say how they are",
@@ -78,11 +82,11 @@ RUNS: Final = (
     ),
     Run(
         "demo", "all incidents of the demo", _marked("incidents", "tests/demo"), 10, 6,
-        "incidents", brokers=True,
+        "incidents", brokers=True, after=_JVMS,
     ),
     Run(
         "day-one", "a cluster of 126 topics that nobody tuned, and a roll by the gate",
-        _marked("incidents", "tests/strangers"), 9, 6, "incidents", brokers=True,
+        _marked("incidents", "tests/strangers"), 9, 6, "incidents", brokers=True, after=_JVMS,
     ),
     Run(
         "jars", "fetches other Kafka releases", ("python", "-m", "tests.versions", "--fetch"),
@@ -90,11 +94,12 @@ RUNS: Final = (
     ),
     Run(
         "versions", "the twin on other Kafka releases, held to their own tools",
-        _marked("releases", "tests/versions"), 4, 3, "releases", brokers=True, after=("jars",),
+        _marked("releases", "tests/versions"), 4, 3, "releases", brokers=True,
+        after=(*_JVMS, "jars"),
     ),
     Run(
         "life", "five minutes of topics that come, go and move",
-        _marked("releases", "tests/strangers"), 6, 4, "releases", brokers=True,
+        _marked("releases", "tests/strangers"), 6, 4, "releases", brokers=True, after=_JVMS,
     ),
     Run(
         "compose", "docker compose, and a cluster with passwords and few rights",
@@ -103,7 +108,7 @@ RUNS: Final = (
     ),
     Run(
         "machines", "Spark on several machines, and an installed package",
-        _marked("containers and not docker"), 3, 1.6, "containers", brokers=True,
+        _marked("containers and not docker"), 3, 1.6, "containers", brokers=True, after=_JVMS,
     ),
     Run(
         "api-server", "builds a Kubernetes API server with Go",
@@ -116,10 +121,10 @@ RUNS: Final = (
     ),
     Run(
         "losses-alone", "losses with no other brokers beside them",
-        _marked("losses and alone"), 11, 8, "losses", brokers=True, alone=True,
+        _marked("losses and alone"), 11, 8, "losses", brokers=True, alone=True, after=_JVMS,
     ),
     Run(
         "losses", "other losses and returns",
-        _marked("losses and not alone", *_TWO_FILES), 7, 6, "losses", brokers=True,
+        _marked("losses and not alone", *_TWO_FILES), 7, 6, "losses", brokers=True, after=_JVMS,
     ),
 )  # fmt: skip
