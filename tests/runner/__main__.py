@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*table.runs(), "", *table.groups(), sep="\n")
         return 0
     limit = limit_s()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends its runs as after Ctrl-C
     began_s, began_cpu_s = time.monotonic(), machine_cpu_s()
     os.chdir(ROOT)
     commit = Change(None, "", None)

@@ -45,9 +45,7 @@ def again(
             not_tried.update(each.failed)
             continue
         say(f"\n--- {each.run.name}: what failed, again ---")
-        playing = Playing(
-            each.run, folder / each.run.name, environment, ("--last-failed", "-n", "0")
-        )
+        playing = Playing(each.run, folder / each.run.name, environment, is_again=True)
         while (result := playing.ended()) is None:
             if time.monotonic() >= give_up_s:
                 result = playing.end("no time is left")

@@ -62,7 +62,7 @@ class Playing:
     """A run that plays."""
 
     def __init__(
-        self, run: Run, folder: Path, environment: Mapping[str, str], more: tuple[str, ...] = ()
+        self, run: Run, folder: Path, environment: Mapping[str, str], *, is_again: bool = False
     ) -> None:
         """Start it.
 
@@ -70,17 +70,17 @@ class Playing:
             run: what to play.
             folder: for its log and what pytest keeps; made if it is missing.
             environment: of its process.
-            more: arguments after those of the run.
+            is_again: only tests that failed in this folder, one at a time, with a log of its own.
         """
         self.run = run
         self.folder = folder
-        self.log = folder / "log"
+        self.log = folder / ("again.log" if is_again else "log")
         folder.mkdir(parents=True, exist_ok=True)
+        more = ("--last-failed", "-n", "0") if is_again else ()
         options = environment.get("PYTEST_ADDOPTS", "")
         cache = shlex.quote(f"cache_dir={folder / 'cache'}")
         own = {inside.FOLDER: str(folder), "PYTEST_ADDOPTS": f"{options} -o {cache}"}
         self._began_s = time.monotonic()
-        self.log.unlink(missing_ok=True)
         with self.log.open("ab") as log:  # stacks are added while it may still write
             self._process = subprocess.Popen(
                 [*_nice(run), *_program(run.command[0]), *run.command[1:], *more],

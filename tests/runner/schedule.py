@@ -89,14 +89,17 @@ def play(
                 if ended := each.ended() or _ended_early(each, budget):
                     playing.remove(each)
                     played.ended.append(ended)
-                    if not ended.why:
+                    if not (ended.why or ended.run.fills):
                         budget.note(ended.run, ended.wall_s)
                     _show(ended, time.monotonic() - began_s, say)
             for run in list(waiting):
                 names = {other.name for other in waiting} | {each.run.name for each in playing}
                 if names.intersection(run.after):
                     continue
-                if not budget.allows(run):
+                if lacking := played.left_out.keys() & set(run.after):
+                    waiting.remove(run)
+                    played.left_out[run.name] = f"{min(lacking)} was left out"
+                elif not budget.allows(run):
                     waiting.remove(run)
                     played.left_out[run.name] = (
                         f"it takes {budget.expected_s(run) / 60:.0f} minutes, "

@@ -98,6 +98,15 @@ def test_a_run_that_cannot_end_in_time_does_not_begin_and_shorter_ones_do(tmp_pa
     assert result.left_out == {"long": "it takes 3 minutes, 2 are left"}
 
 
+def test_a_run_that_waits_for_one_that_was_left_out_is_left_out_too(tmp_path: Path) -> None:
+    budget = Budget(REPORT_S + 120, time.monotonic)
+    result, _ = played(
+        tmp_path, a_run("long", minutes=3), a_run("short", after=("long",)), budget=budget
+    )
+    assert result.ended == []
+    assert result.left_out["short"] == "long was left out"
+
+
 def test_its_output_and_what_it_took_are_kept(tmp_path: Path) -> None:
     busy = "import time\nwhile time.process_time() < 0.3: pass\nprint('3 passed in 1.0s')"
     [ended] = played(tmp_path, a_run("busy", "python", "-c", busy))[0].ended
@@ -191,6 +200,7 @@ def test_what_failed_is_played_again_and_what_passed_then_is_told_apart(tmp_path
     [passed], [failed] = late.passed, late.failed
     assert passed.endswith("test_fails_once")
     assert failed.endswith("test_fails")
+    assert ended.last_line.startswith("2 failed, 1 passed"), "its own log is still there"
 
 
 def test_of_too_many_failed_tests_none_is_played_again(tmp_path: Path) -> None:
