@@ -103,7 +103,7 @@ RUNS: Final = (
     ),
     Run(
         "compose", "docker compose, and a cluster with passwords and few rights",
-        _marked("containers and docker"), 10, 7, "containers", brokers=True, networks=True,
+        _marked("containers and docker"), 10, 9, "containers", brokers=True, networks=True,
         after=("images",),
     ),
     Run(

@@ -34,11 +34,12 @@ def a_run(name: str, *command: str, minutes: float = 1, cores: float = 1, **how:
     return Run(name, "", command or ("python", "-c", ""), minutes, minutes * cores, **how)  # type: ignore[arg-type]
 
 
-def test_runs_begin_while_they_want_no_more_cores_than_there_are() -> None:
+def test_runs_begin_while_they_want_fewer_cores_than_there_are() -> None:
     one, half = a_run("one"), a_run("half", cores=0.5)
-    assert fits(one, [one], cores=2)
-    assert fits(half, [one, half], cores=2)
-    assert not fits(one, [one, one], cores=2)
+    assert fits(half, [one], cores=2)
+    assert fits(one, [half], cores=2)
+    assert not fits(one, [one], cores=2)
+    assert not fits(half, [one, half], cores=2)
     assert fits(a_run("four", cores=4), [], cores=2), "something always plays"
 
 
