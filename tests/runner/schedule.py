@@ -14,8 +14,9 @@ from tests.runner.playing import Ended, Playing
 from tests.waiting import patience
 
 SPARED_CORES: Final = 0.3
-"""Cores that no run may want. Where runs wait for a core, idle brokers go on for longer: the tests
-of all programs took 102 s of CPU time alone, and 251 s beside three other runs that start brokers.
+"""Cores that no run may want beside brokers. Where these wait for a core, idle ones go on for
+longer: the tests of all programs took 102 s of CPU time alone, and 251 s beside three other runs
+that start brokers.
 """
 
 MOST_FILLERS: Final = 2
@@ -54,7 +55,8 @@ def fits(run: Run, playing: Iterable[Run], cores: float) -> bool:
         return sum(other.fills for other in others) < MOST_FILLERS
     wanted = sum(FILLED if other.fills else other.cores for other in others)
     is_first = all(other.fills for other in others)
-    return is_first or wanted + run.cores <= cores - SPARED_CORES
+    has_brokers = run.brokers or any(other.brokers for other in others)
+    return is_first or wanted + run.cores <= cores - SPARED_CORES * has_brokers
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:

@@ -36,10 +36,12 @@ def a_run(name: str, *command: str, minutes: float = 1, cores: float = 1, **how:
 
 def test_runs_begin_while_they_want_fewer_cores_than_there_are() -> None:
     one, half = a_run("one"), a_run("half", cores=0.5)
-    assert fits(half, [one], cores=2)
-    assert fits(one, [half], cores=2)
-    assert not fits(one, [one], cores=2)
-    assert not fits(half, [one, half], cores=2)
+    assert fits(one, [one], cores=2)
+    assert not fits(half, [one, one], cores=2)
+    brokers = a_run("brokers", brokers=True)
+    assert fits(half, [brokers], cores=2)
+    assert not fits(one, [brokers], cores=2), "they wait for nothing"
+    assert not fits(brokers, [one], cores=2)
     assert fits(a_run("four", cores=4), [], cores=2), "something always plays"
 
 
