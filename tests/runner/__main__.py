@@ -40,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*table.runs(), "", *table.groups(), sep="\n")
         return 0
     limit = limit_s()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends its runs as after Ctrl-C
+    # It ends its runs as after Ctrl-C. A shell starts what is in the background without it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     began_s, began_cpu_s = time.monotonic(), machine_cpu_s()
     os.chdir(ROOT)
     commit = Change(None, "", None)
