@@ -86,7 +86,7 @@ RUNS: Final = (
     ),
     Run(
         "day-one", "a cluster of 126 topics that nobody tuned, and a roll by the gate",
-        _marked("incidents", "tests/strangers"), 9, 6, "incidents", brokers=True, after=_JVMS,
+        _marked("incidents", "tests/strangers"), 10, 6, "incidents", brokers=True, after=_JVMS,
     ),
     Run(
         "jars", "fetches other Kafka releases", ("python", "-m", "tests.versions", "--fetch"),
@@ -94,12 +94,12 @@ RUNS: Final = (
     ),
     Run(
         "versions", "the twin on other Kafka releases, held to their own tools",
-        _marked("releases", "tests/versions"), 4, 3, "releases", brokers=True,
+        _marked("releases", "tests/versions"), 2, 1.2, "releases", brokers=True,
         after=(*_JVMS, "jars"),
     ),
     Run(
         "life", "five minutes of topics that come, go and move",
-        _marked("releases", "tests/strangers"), 6, 4, "releases", brokers=True, after=_JVMS,
+        _marked("releases", "tests/strangers"), 6, 3.5, "releases", brokers=True, after=_JVMS,
     ),
     Run(
         "compose", "docker compose, and a cluster with passwords and few rights",
@@ -108,16 +108,16 @@ RUNS: Final = (
     ),
     Run(
         "machines", "Spark on several machines, and an installed package",
-        _marked("containers and not docker"), 3, 1.6, "containers", brokers=True, after=_JVMS,
+        _marked("containers and not docker"), 4, 1.6, "containers", brokers=True, after=_JVMS,
     ),
     Run(
         "api-server", "builds a Kubernetes API server with Go",
-        ("python", "-m", "tests.kubernetes.tools"), 6, 10, "kubernetes", fills=True,
+        ("python", "-m", "tests.kubernetes.tools"), 9, 6, "kubernetes", fills=True,
         after=("helm",),
     ),
     Run(
         "kubernetes", "the webhook and releases of the chart on it",
-        _marked("kubernetes"), 3, 2, "kubernetes", after=("api-server",),
+        _marked("kubernetes"), 1.5, 1, "kubernetes", after=("api-server",),
     ),
     Run(
         "losses-alone", "losses with no other brokers beside them",
@@ -125,6 +125,6 @@ RUNS: Final = (
     ),
     Run(
         "losses", "other losses and returns",
-        _marked("losses and not alone", *_TWO_FILES), 7, 6, "losses", brokers=True, after=_JVMS,
+        _marked("losses and not alone", *_TWO_FILES), 7, 4, "losses", brokers=True, after=_JVMS,
     ),
 )  # fmt: skip
