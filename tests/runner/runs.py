@@ -44,7 +44,7 @@ RUNS: Final = (
     ),
     Run(
         "browser", "the console's main views in Chromium",
-        _marked(f"browser and {_GROUPED}"), 2, 1.7, browser=True,
+        _marked(f"browser and {_GROUPED}"), 2, 1.7, browser=True, fills=True,
     ),
     Run(
         "spark", "Spark without brokers",
@@ -65,7 +65,7 @@ RUNS: Final = (
     ),
     Run(
         "images", "images are built, and say how they are",
-        _marked(f"docker and {_GROUPED}"), 3, 3, in_test=False,
+        _marked(f"docker and {_GROUPED}"), 3, 3, in_test=False, fills=True,
     ),
     Run(
         "helm", "fetches Helm",
@@ -73,12 +73,12 @@ RUNS: Final = (
     ),
     Run(
         "chart", "the chart, as Helm renders it",
-        _marked("helm"), 0.6, 0.6, after=("helm",), in_test=False,
+        _marked("helm"), 0.6, 0.6, after=("helm",), in_test=False, fills=True,
     ),
     # Groups
     Run(
         "pages", "what else the console shows",
-        _marked("console"), 4, 3, "console", browser=True,
+        _marked("console"), 4, 3, "console", browser=True, fills=True,
     ),
     Run(
         "demo", "all incidents of the demo", _marked("incidents", "tests/demo"), 10, 6,
