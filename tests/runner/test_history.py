@@ -53,7 +53,7 @@ def test_on_a_branch_it_is_compared_with_where_it_left_the_main_branch(
     repository.commit("third")
     repository.commit("fourth")
     assert change(repository.folder, {}).base == base
-    assert change(repository.folder, {}).paths == {"third", "fourth"}
+    assert change(repository.folder, {}).paths == frozenset({"third", "fourth"})
 
 
 def test_a_merge_is_compared_with_what_it_was_merged_into_and_counts_as_one(
@@ -68,7 +68,7 @@ def test_a_merge_is_compared_with_what_it_was_merged_into_and_counts_as_one(
     repository.git("update-ref", "refs/remotes/origin/main", "HEAD")
     found = change(repository.folder, {})
     assert (found.number, found.base) == (3, base)
-    assert found.paths == {"third", "fourth", "fifth"}
+    assert found.paths == frozenset({"third", "fourth", "fifth"})
 
 
 def test_commits_on_the_main_branch_are_compared_with_the_last_one_of_before_this_work(
@@ -78,7 +78,7 @@ def test_commits_on_the_main_branch_are_compared_with_the_last_one_of_before_thi
     repository.commit("third", later_s=2 * WORK_S)
     repository.commit("fourth")
     assert change(repository.folder, {}).base == base
-    assert change(repository.folder, {}).paths == {"third", "fourth"}
+    assert change(repository.folder, {}).paths == frozenset({"third", "fourth"})
 
 
 def test_exactly_at_the_limit_a_commit_belongs_to_this_work(repository: Repository) -> None:
@@ -98,7 +98,7 @@ def test_what_is_not_committed_has_changed_too(repository: Repository) -> None:
     repository.commit("second")
     (repository.folder / "first").write_text("other")
     (repository.folder / "new").write_text("new")
-    assert change(repository.folder, {BASE: "HEAD"}).paths == {"first", "new"}
+    assert change(repository.folder, {BASE: "HEAD"}).paths == frozenset({"first", "new"})
 
 
 def test_a_named_commit_is_what_it_is_compared_with(repository: Repository) -> None:

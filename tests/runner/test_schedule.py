@@ -15,11 +15,11 @@ from tests.runner.again import again
 from tests.runner.budget import REPORT_S, Budget
 from tests.runner.declared import Run
 from tests.runner.playing import Playing
-from tests.runner.schedule import Played, fits, in_order, play
+from tests.runner.schedule import Played, Say, fits, in_order, play
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
-SILENT = [].append
+SILENT: Say = list[str]().append
 UNLIMITED = Budget(None, time.monotonic)
 CONFTEST = f"""
 import sys
