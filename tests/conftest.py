@@ -14,6 +14,12 @@ from hypothesis import HealthCheck, settings
 from streaming.runtime import class_archive
 from tests.examples import examples
 from tests.marks import can_match, marks_written, names_in
+from tests.runner import inside
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Note CPU times, and show stacks, if the runner of all tests asks for it."""
+    inside.register(config)
 
 
 def pytest_xdist_auto_num_workers(config: Any) -> int:

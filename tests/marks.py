@@ -1,6 +1,6 @@
 """Which files can hold tests that ``-m`` selects: only these are imported.
 
-To import all tests takes each process of pytest many seconds, and ``tests/run`` starts a dozen. So
+To import all tests takes each process of pytest many seconds, and a run of all starts a dozen. So
 the marks of a test must be written in its file, or in the ``conftest.py`` of its folder.
 """
 

@@ -19,6 +19,9 @@ AMPLE_MS: Final = 60_000
 PATIENCE: Final = 10
 """How many times as long as on a quiet machine a wait may take before its test fails."""
 
+LONGEST_PAUSE_S: Final = 0.3
+"""A third of a cycle of the twins of tests, so that no cycle is missed."""
+
 
 def patience(*, lately: bool = False) -> float:
     """Processes that want a core at present, for each core that there is; at least 1.
@@ -48,11 +51,13 @@ def until(
         condition: called again and again, and at least once.
         within_s: what it takes at most on a quiet machine; it fails after PATIENCE times that.
         otherwise: what is wrong then; by default the name of the condition.
-        pause_s: between two calls.
+        pause_s: between the first calls. Pauses grow with the time that has passed, up to
+            LONGEST_PAUSE_S: most waits are for brokers, which want the cores that a call takes.
     """
+    began_s = time.monotonic()
     deadline = Deadline.after_s(PATIENCE * within_s)
     while not (value := condition()):
         wrong = otherwise or f"not {condition.__name__.replace('_', ' ')}"
         assert not deadline.is_over, f"{wrong} after {PATIENCE * within_s:.0f} s"
-        time.sleep(pause_s)
+        time.sleep(max(pause_s, min(LONGEST_PAUSE_S, (time.monotonic() - began_s) / 10)))
     return value

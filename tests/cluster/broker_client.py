@@ -70,6 +70,7 @@ class PartitionState:
     isr: frozenset[int]
     elr: frozenset[int]
     last_known_elr: frozenset[int]
+    offline: frozenset[int] = frozenset()  # replicas on fenced brokers or in failed log directories
 
     @property
     def is_in_sync(self) -> bool:
@@ -164,6 +165,7 @@ class BrokerClient:
                 frozenset(p.isr_nodes),
                 frozenset(p.eligible_leader_replicas or ()),
                 frozenset(p.last_known_elr or ()),
+                frozenset(p.offline_replicas),
             )
             for topic in response.topics
             for p in topic.partitions

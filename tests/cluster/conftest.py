@@ -1,9 +1,14 @@
-"""Real clusters, started once a run and always ended, also when a test or the start fails."""
+"""Real clusters that files of tests share, and always ended, also when a test or the start fails.
+
+An idle broker takes 4 % of a core. So a cluster runs only while files use it: files that share one
+are played one after the other, and it ends when a file begins that does not use it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -13,27 +18,52 @@ from streaming.lab.cluster import LocalCluster, free_base_port
 STILL: Final = {"auto.leader.rebalance.enable": "false"}
 """Leaders move when a test makes them, and not five minutes after the start by themselves."""
 
+BROKERS: Final[Mapping[str, int]] = {"cluster": 0, "five_brokers": 2}
+"""Shared clusters, by fixture: nodes that are broker only, beside three controllers."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Play files that use the same shared clusters one after the other; the rest stays in order."""
+    here = Path(__file__).parent
+    used = {item.path: frozenset[str]() for item in items if here in item.path.parents}
+    for item in items:
+        if item.path in used:
+            used[item.path] |= _shared(item)
+    items.sort(key=lambda item: sorted(used.get(item.path, ())))
+
 
 @pytest.fixture(scope="session")
-def cluster(
+def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LocalCluster]:
+) -> Iterator[Shared]:
+    """The shared clusters that run."""
+
+    def make(name: str) -> LocalCluster:
+        home = tmp_path_factory.mktemp(name)
+        return LocalCluster(home, 3, BROKERS[name], free_base_port(), settings=STILL)
+
+    running = Shared(make, request.session)
+    yield running
+    running.keep(frozenset())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def only_used_clusters(request: pytest.FixtureRequest, shared: Shared) -> None:
+    """End those that the tests of a file do not use."""
+    of_file = (_shared(item) for item in request.session.items if item.path == request.path)
+    shared.keep(frozenset().union(*of_file))
+
+
+@pytest.fixture(scope="module")
+def cluster(shared: Shared) -> LocalCluster:
     """Three nodes, each broker and controller. Only one can be lost before the quorum is."""
-    home = tmp_path_factory.mktemp("cluster")
-    three = LocalCluster(home, base_port=free_base_port(), settings=STILL)
-    with running(three, request.session) as local:
-        yield local
+    return shared.started("cluster")
 
 
-@pytest.fixture(scope="session")
-def five_brokers(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LocalCluster]:
+@pytest.fixture(scope="module")
+def five_brokers(shared: Shared) -> LocalCluster:
     """Three nodes as above, and two that are broker only: 4 and 5 can both be lost."""
-    home = tmp_path_factory.mktemp("five")
-    five = LocalCluster(home, brokers=2, base_port=free_base_port(), settings=STILL)
-    with running(five, request.session) as local:
-        yield local
+    return shared.started("five_brokers")
 
 
 @pytest.fixture
@@ -44,6 +74,27 @@ def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
         if node.state == "paused":
             cluster.resume(node.id)
     cluster.start()
+
+
+class Shared:
+    """Clusters by the name of their fixture. One is made when it is first used."""
+
+    def __init__(self, make: Callable[[str], LocalCluster], session: pytest.Session) -> None:
+        self._make = make
+        self._session = session
+        self._running: dict[str, tuple[LocalCluster, ExitStack]] = {}
+
+    def started(self, name: str) -> LocalCluster:
+        if name not in self._running:
+            stack = ExitStack()
+            local = stack.enter_context(running(self._make(name), self._session))
+            self._running[name] = local, stack
+        return self._running[name][0]
+
+    def keep(self, names: frozenset[str]) -> None:
+        """End all others."""
+        for name in self._running.keys() - names:
+            self._running.pop(name)[1].close()
 
 
 @contextmanager
@@ -59,3 +110,7 @@ def running(local: LocalCluster, session: pytest.Session) -> Iterator[LocalClust
             local.stop()
         else:
             local.wipe()
+
+
+def _shared(item: pytest.Item) -> frozenset[str]:
+    return BROKERS.keys() & getattr(item, "fixturenames", ())

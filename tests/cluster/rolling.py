@@ -27,6 +27,7 @@ BETWEEN_LOOKS_S = 0.05
 BETWEEN_READS_S = 0.1
 BETWEEN_COUNTS_S = 1.0
 BETWEEN_CYCLES_S = 1.0
+_REQUESTS = "kafka_topic_remote_fetch_requests_total"
 CLOSE_S = 20
 """For what was sent before; where it cannot be written, kafka-python would wait without end."""
 
@@ -134,15 +135,14 @@ class RemoteReads(Background):
     def count(self) -> float:
         """All requests so far; a counter that is lower than before began anew."""
         for broker, url in self.cluster.layout.metrics_urls.items():
-            status, text = get(url, timeout_s=2)
+            status, text = get(f"{url}?name[]={_REQUESTS}", timeout_s=2)
             if status != 200:
                 continue
             now = sum(
                 sample.value
                 for family in text_string_to_metric_families(text)
                 for sample in family.samples
-                if sample.name == "kafka_topic_remote_fetch_requests_total"
-                and sample.labels["topic"] == self.topic
+                if sample.name == _REQUESTS and sample.labels["topic"] == self.topic
             )
             before = self._last.get(broker, 0.0)
             self.requests += now - before if now >= before else now

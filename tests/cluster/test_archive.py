@@ -25,7 +25,7 @@ from tests.archive.bus import CLUSTER, SHARDS, Program, SimulatedBus
 from tests.archive.test_feed import assert_equal, rows_by_key
 from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.alone, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.alone, pytest.mark.losses]
 
 KILLS: Final = 2
 STARTS_WITHIN_S: Final = 60

@@ -35,7 +35,7 @@ from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.partitions.leaders import Leaders
 from twin.tables.state import GroupOffsets
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.losses]
 
 COLD, WARM, SLOW = "forecast-cold", "forecast-warm", "forecast-slow"
 SEGMENT_BYTES: Final = 51_200

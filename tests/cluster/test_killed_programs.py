@@ -33,7 +33,7 @@ from tests.waiting import until
 from twin.engine import codec
 from twin.engine.catalog import Catalog
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.alone, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.alone, pytest.mark.losses]
 
 KILLS: Final = int(os.environ.get("KILLS", "3"))
 SEED: Final = 28

@@ -39,7 +39,7 @@ from tests.cluster.topics import TIERED, produce
 from tests.waiting import patience, until
 from twin.rules.replication.catching_up import STUCK_AFTER_MS
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.alone, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.alone, pytest.mark.losses]
 
 LAG_S = 3
 FETCH_S = 0.6

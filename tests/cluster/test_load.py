@@ -28,7 +28,7 @@ from tests.waiting import patience, until
 from twin.declarations.table import KAFKA
 from twin.rules.partitions.growth import WEIGHT
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.losses]
 
 TOPIC: Final = "load"
 BROKERS: Final = (1, 2, 3, 4, 5)

@@ -22,7 +22,7 @@ from tests.cluster.watching import watching
 from twin.builtin import CATALOG
 from twin.engine import codec
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
 LOST: Final = int(os.environ.get("PAIRS", "3"))
 BROKERS: Final = (1, 2, 3, 4, 5)

@@ -20,7 +20,7 @@ from tests.cluster.topics import produce
 from tests.cluster.watching import environment_of, watching
 from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
 TOPIC: Final = "placed"
 PLACES: Final = ([2, 5], [5, 2], [1, 4], [4, 1], [2, 5], [1, 4])

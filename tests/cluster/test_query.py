@@ -22,7 +22,7 @@ from tests.spark_platform.observed import Following, replayed
 from tests.spark_platform.story import Story
 from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.losses]
 
 REPLICAS: Final = 12_000
 SHARDS: Final = 4
@@ -156,7 +156,7 @@ print(len(spark.streams.active), "active;", spark.range(3).count(), "rows")
 """
 
 
-@pytest.mark.long
+@pytest.mark.losses
 def test_of_a_query_that_is_ended_in_a_session_that_was_there_nothing_is_left(
     config: Config, tmp_path: Path
 ) -> None:

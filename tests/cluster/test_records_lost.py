@@ -29,7 +29,7 @@ from twin.builtin import CATALOG
 from twin.engine import frames
 from twin.tables.state import Topics
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
 UNCLEAN: Final = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 ACKS_1: Final = {"unclean.leader.election.enable": "false", "min.insync.replicas": "1"}

@@ -17,7 +17,7 @@ from tests.waiting import until
 from twin.engine.state import ShardState
 from twin.questions.recovery import Recovery, recovery
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.losses]
 
 LEADER: Final = 1
 AWAY: Final = 2

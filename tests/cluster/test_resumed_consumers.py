@@ -32,7 +32,7 @@ from tests.versions.tools import Tools
 from tests.waiting import until
 from twin.engine.state import ShardState
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
 TOPIC: Final = "resumed"
 UNCLEAN: Final = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}

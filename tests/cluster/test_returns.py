@@ -30,7 +30,7 @@ from twin.cluster import empty_cluster, reports, step_cluster
 from twin.cluster_rules.copy_rates import CopyRates
 from twin.questions.recovery import copied_per_s
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.losses]
 
 AWAY_S: Final = tuple(float(each) for each in os.environ.get("RETURNS", "30").split())
 BALANCE_S: Final = 30

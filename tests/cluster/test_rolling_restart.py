@@ -29,7 +29,7 @@ from tests.deploy.test_examples import job_calls
 from tests.waiting import until
 from twin.tables.state import ControllerQuorum
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.losses]
 
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "deploy/examples"
 TWIN: Final = [sys.executable, "-m", "streaming"]

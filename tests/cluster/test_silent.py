@@ -26,7 +26,7 @@ from twin.questions.gate import Reason
 from twin.tables.state import Partitions
 from twin.totals import cluster_totals, shard_totals
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
 
 def are_silent(state: ShardState) -> bool:

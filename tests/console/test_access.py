@@ -9,7 +9,7 @@ from streaming.runtime.config import AccessConfig
 from tests.console import browser as browsers
 from tests.console.cluster import Shown, serving
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.console]
 
 FORBIDDEN = "403 (Forbidden)"
 

@@ -11,7 +11,7 @@ from tests.console.cluster import Shown
 from tests.console.conftest import Open
 from tests.console.screenshots import VIEWS, settled
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.console]
 
 GRAVE = ("serious", "critical")
 

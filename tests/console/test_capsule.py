@@ -17,7 +17,7 @@ from tests.exporter.serving import served
 from tests.history.recorded import a_recording, at
 from twin.builtin import CATALOG
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.console]
 
 
 def test_the_console_of_a_capsule_says_of_when_it_is(chromium: Browser, tmp_path: Path):

@@ -12,7 +12,7 @@ from tests.console import browser as browsers
 from tests.console.cluster import Shown, large, serving
 from tests.console.test_accessibility import graves
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.console]
 
 GROUPS = 2
 MOST_NODES = 12_000

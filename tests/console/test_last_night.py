@@ -26,7 +26,7 @@ from tests.simulator.incidents import IncidentShard
 from tests.simulator.shard import Shape
 from twin.proposals import PROPOSALS
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.console]
 
 EVENING_MS: Final = 1_800_000_000_000
 MINUTE_MS: Final = 60_000

@@ -21,7 +21,7 @@ from tests.console.test_accessibility import DRAWN, graves
 from tests.history.recorded import at
 from tests.web import get
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.console]
 
 VIEWS = ("#/", "#/?lose=2", "#/partitions", "#/partitions/topic-0-0/0", "#/consumers", "#/losses",
          "#/plans?demote=2", "#/timeline", "#/twin")  # fmt: skip

@@ -11,7 +11,7 @@ from tests.builders import Partition, a_state
 from tests.console.cluster import BROKERS, ODD_NAME, Shown, now_ms, small
 from tests.console.conftest import Open
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.console]
 
 
 def section(page: Page, title: str) -> Locator:

@@ -63,7 +63,7 @@ ONLY_WHEN_IT_HAPPENS = {
 } | {metric.series_name for metric in CATALOG.all_metrics if is_of_few(metric)} - IN_THE_DEMO
 """Families without a series while nothing of the kind is there."""
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.containers]
 
 
 @pytest.fixture(scope="module")

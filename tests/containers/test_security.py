@@ -31,7 +31,7 @@ from tests.containers.secured_twin import Programs
 from tests.containers.test_compose import METRICS, ONLY_WHEN_IT_HAPPENS
 from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.containers]
 
 USER: Final = "kafka-twin"
 PROGRAMS: Final = ("collector", "query", "exporter")

@@ -12,7 +12,7 @@ from tests.demo.newcomer import NOBODY, ONE_REPLICA, VIEWS, Visit
 from tests.demo.playing import LIMITS, Played
 
 pytestmark = [
-    pytest.mark.demo,
+    pytest.mark.incidents,
     *LIMITS,
     pytest.mark.skipif(
         browsers.CHROMIUM is None and not browsers.IS_NEEDED, reason=browsers.WHY_NOT

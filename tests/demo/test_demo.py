@@ -1,7 +1,6 @@
 """The demo plays its incidents, and the alerts of a real Prometheus fire and resolve.
 
-A suite of its own, since it takes minutes in which the machine has little to do: ``tests/run`` runs
-it beside the others, and ``pytest`` runs it if it is named: ``pytest tests/demo``.
+A run of its own, since it takes minutes in which the machine has little to do.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import pytest
 from streaming.lab import processes
 from tests.demo.playing import LIMITS, PLAYED, Played
 
-pytestmark = [pytest.mark.demo, *LIMITS]
+pytestmark = [pytest.mark.incidents, *LIMITS]
 
 ALERT_OF = {
     "failover": "KafkaTwinPartitionOffline",

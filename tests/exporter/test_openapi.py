@@ -16,6 +16,7 @@ from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import endpoints
 from streaming.exporter.openapi import NEEDS_ONE_OF, described_path
 from streaming.exporter.routes.events import LAST_EVENT_ID
+from tests.examples import ARE_FEW
 from tests.exporter.test_exporter import a_client, a_full_store
 from tests.exporter.web.test_headers import SOURCE
 from twin.builtin import CATALOG
@@ -77,9 +78,10 @@ def is_no_id(sent: Any) -> bool:
     return sent is not None and not re.fullmatch(pattern, str(sent))
 
 
-def asked(examples: int) -> settings:
+def asked(most: int) -> settings:
+    """Always the same questions: of random ones, some runs would ask none that matters."""
     return settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None,
+        max_examples=most // 3 if ARE_FEW else most, deadline=None, derandomize=True, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
 

@@ -33,14 +33,14 @@ class RefusedError(Exception):
     """What Helm said."""
 
 
-def helm(*arguments: str | Path, given: str = "") -> str:
-    """What a command of Helm prints.
+def helm(*arguments: str | Path, given: str = "", by: str = "helm") -> str:
+    """The output of a Helm command; ``by`` is the program: ``helm`` (4) or ``helm3``.
 
     Raises:
         RefusedError: it failed.
     """
     done = subprocess.run(
-        [program("helm"), *map(str, arguments)], input=given, capture_output=True, text=True,
+        [program(by), *map(str, arguments)], input=given, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     if done.returncode:

@@ -27,7 +27,7 @@ from tests.kubernetes.api_server import Cluster, KubectlError
 from tests.kubernetes.charting import EVERYTHING, helm, merged
 from tests.waiting import until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.kubernetes
 
 BROKERS = "kafka"
 RELEASE = "twin-admission"

@@ -26,7 +26,7 @@ from tests.kubernetes.charting import (
     text_of,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.helm
 
 OPERATOR = merged(
     merged(EVERYTHING, "query.mode", "sparkOperator"), "query.checkpoint", "s3a://bucket/twin"

@@ -14,7 +14,7 @@ from deploy.chart.chart import CHART
 from tests.kubernetes.api_server import Cluster
 from tests.kubernetes.charting import CONFIG, EVERYTHING, helm, merged, rendered
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.kubernetes
 
 OPERATOR = merged(
     merged(EVERYTHING, "query.mode", "sparkOperator"), "query.checkpoint", "s3a://bucket/twin"
@@ -32,12 +32,13 @@ class Release:
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster, self.name = cluster, name
+        self.by = "helm"
 
     def helm(self, *arguments: str | Path, values: dict[str, Any] | None = None) -> str:
         given = () if values is None else ("--values", "-")
         return helm(
             *arguments, *given, "--kubeconfig", self.cluster.kubeconfig, "--namespace", self.name,
-            given="" if values is None else yaml.dump(values),
+            given="" if values is None else yaml.dump(values), by=self.by,
         )  # fmt: skip
 
     def objects(self) -> set[tuple[str, str]]:
@@ -59,9 +60,11 @@ def release(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Releas
 
 @pytest.mark.parametrize("values", [{"config": CONFIG}, EVERYTHING, OPERATOR],
                          ids=["little", "everything", "operator"])  # fmt: skip
+@pytest.mark.parametrize("version", ["helm", "helm3"])
 def test_installed_is_what_helm_renders_and_uninstalled_nothing(
-    release: Release, values: dict[str, Any]
+    release: Release, values: dict[str, Any], version: str
 ):
+    release.by = version
     release.helm("install", release.name, CHART, "--create-namespace", "--wait=false",
                  values=values)  # fmt: skip
     expected = rendered(values, release.name, release.name)

@@ -32,7 +32,7 @@ from tests.spark_platform.observed import Written
 from tests.waiting import until
 from twin.engine import frames
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.losses]
 
 SHARDS = 9
 START_MS = 1_800_000_000_000

@@ -28,7 +28,7 @@ from tests.spark_platform.standalone import CORES, MACHINES, PORTS, Platform, Tw
 from tests.spark_platform.story import Story
 from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.containers]
 
 REPLICAS: Final = 300_000
 SHARDS: Final = 16

@@ -20,7 +20,7 @@ from streaming.runtime import jars
 from tests.spark_platform.machines import ROOT, unshare
 from tests.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.containers]
 
 SPARK: Final = Path(pyspark.__file__).parent
 AS_IN_THE_IMAGE: Final = """

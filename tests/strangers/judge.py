@@ -110,7 +110,8 @@ def risks_of(
             must.add("under_min_isr")
         if in_sync == least and in_sync < len(state.replicas):
             must.add("at_min_isr")
-        others = ((state.isr | state.elr) - {state.leader}) & view.alive
+        # An eligible replica in a failed log directory is not elected (LeaderAcceptor).
+        others = ((state.isr | state.elr) - {state.leader} - state.offline) & view.alive
         if len(state.replicas) > 1 and not others:
             must.add("no_clean_successor")
     if (

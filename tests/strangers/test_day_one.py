@@ -11,7 +11,7 @@ from tests.strangers.__main__ import as_measured
 from tests.strangers.day_one import Day, day_one
 from tests.strangers.kinds import KINDS, kind_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.incidents, pytest.mark.timeout(2400)]
 
 
 @pytest.fixture(scope="module")

@@ -97,6 +97,12 @@ def test_risks_follow_from_metadata_and_settings() -> None:
     assert true_risks(replace(WHOLE, replicas=(1,), isr=frozenset({1}))) == set()
 
 
+def test_a_successor_in_a_failed_log_directory_is_none() -> None:
+    eligible = replace(WHOLE, isr=frozenset({1}), elr=frozenset({2}))
+    assert "no_clean_successor" not in true_risks(eligible)
+    assert "no_clean_successor" in true_risks(replace(eligible, offline=frozenset({2})))
+
+
 def test_a_successor_must_be_alive() -> None:
     two = replace(WHOLE, isr=frozenset({1, 2}))
     fenced = replace(seen(two), alive=frozenset({1, 3}))

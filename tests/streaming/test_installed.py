@@ -20,7 +20,7 @@ from tests.streaming.test_wheel import ROOT, built
 from tests.waiting import until
 from tests.web import get
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.containers]
 
 PLANS_A_QUERY: Final = """
 from streaming.runtime.config import load

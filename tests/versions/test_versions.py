@@ -17,7 +17,7 @@ from tests.versions.story import BACK, BEFORE, LOST_ONE, Account, play
 from twin.declarations.table import UNKNOWN
 
 # Kafka moves leaders by itself on a machine that is too busy, and predictions are about one cause.
-pytestmark = [pytest.mark.cluster, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.releases]
 
 
 @pytest.fixture(scope="module", params=IN_CI)
