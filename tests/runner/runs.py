@@ -39,8 +39,8 @@ RUNS: Final = (
     ),
     Run(
         "unit", "tests that start nothing, and Kafka's own classes as judge",
-        # Two processes leave cores idle at their end; each more imports all tests again.
-        _marked(STARTS_NOTHING, "-n", "2", *_BY_FILE), 9, 8.5, fills=True,
+        # Some tests wait, so two processes leave a core idle; each more imports all tests again.
+        _marked(STARTS_NOTHING, "-n", "3", *_BY_FILE), 9, 8.5, fills=True,
     ),
     Run(
         "browser", "the console's main views in Chromium",
