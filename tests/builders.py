@@ -60,6 +60,7 @@ class Log:
     reason: PendingUpload = PendingUpload.ABSENT
     pending_epoch: int = UNKNOWN
     last_stable: int = UNKNOWN
+    high_watermark: int = UNKNOWN
     error: int = 0
 
 
@@ -126,6 +127,7 @@ def replicas_frame(given: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any
         pending_upload=_ints([int(log.reason) for *_, log in answers]),
         pending_upload_leader_epoch=_ints([log.pending_epoch for *_, log in answers]),
         last_stable_offset=_ints([log.last_stable for *_, log in answers]),
+        high_watermark=_ints([log.high_watermark for *_, log in answers]),
         local_log_bytes=_ints([log.size_bytes for *_, log in answers]),
         local_start_timestamp_ms=_ints([log.started_ms for *_, log in answers]),
         error_code=_ints([log.error for *_, log in answers]),

@@ -63,6 +63,10 @@ class LogSample(Table):
         "watermark; of leaders only",
         source="ListOffsets -1, read_committed",
     )
+    high_watermark: Int64 = column(
+        "first offset that is not committed; of leaders only",
+        source="ListOffsets -1, read_uncommitted",
+    )
     local_log_bytes: Int64 = column("size of the segments on disk", source="DescribeLogDirs")
     local_start_timestamp_ms: Int64 = column(
         "timestamp of the first record on disk", source="Fetch at the local log start"

@@ -66,7 +66,7 @@ def group_moves(
     old = _aligned(offsets, groups, old_groups, before)
     committed, read_at_ms = offsets.committed_offset, offsets.read_at_ms
     is_new = read_at_ms > old["read_at_ms"]
-    end = watermarks.high_watermark_estimate[offsets.row.astype(np.intp)]
+    end = watermarks.high_watermark[offsets.row.astype(np.intp)]
     both = is_new & (old["committed_offset"] != UNKNOWN) & (committed != UNKNOWN)
     records = np.where(both, committed - old["committed_offset"], 0)
     elapsed_s = np.where(both, read_at_ms - old["read_at_ms"], 1000) / 1000
@@ -111,7 +111,7 @@ def signed_lags(
 
     Offsets from different times can be out of order by chance, which makes no negative lag.
     """
-    end = watermarks.high_watermark_estimate[moves.row.astype(np.intp)]
+    end = watermarks.high_watermark[moves.row.astype(np.intp)]
     ahead = is_ahead(moves, leaders)
     lag = np.where(ahead, end - moves.committed_offset, _lag_behind(moves))
     return lag, np.where(ahead, end != UNKNOWN, _has_lag(moves))

@@ -52,6 +52,7 @@ class Leaders(PartitionTable, kind="leaders", on_demand=_COPY):
     pending_upload_offset: Int64 = column("first offset not yet in remote storage")
     pending_upload: Int8 = column("why that is what it is", enum=PendingUpload)
     last_stable_offset: Int64 = column("first offset that read_committed consumers do not get")
+    high_watermark: Int64 = column("first offset that is not committed")
     local_log_bytes: Int64 = column("size of the segments on the leader's disk")
 
     def values_of(self, values: Array) -> Array:
@@ -116,6 +117,7 @@ def leaders(roles: Roles, replicas: Replicas) -> Leaders:
         pending_upload_offset=of_leader(replicas.pending_upload_offset),
         pending_upload=of_leader(replicas.pending_upload),
         last_stable_offset=of_leader(replicas.last_stable_offset),
+        high_watermark=of_leader(replicas.high_watermark),
         local_log_bytes=of_leader(replicas.local_log_bytes),
     )
 

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from streaming.collector.listing import PartitionListing
 from streaming.collector.sources.replica_status import ReplicaStatus
-from streaming.collector.sources.stable_offsets import StableOffsetSource
+from streaming.collector.sources.leader_offsets import LeaderOffsetSource
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (
@@ -49,7 +49,7 @@ def cluster() -> Iterator[FakeCluster]:
         yield made
 
 
-def read(cluster: FakeCluster, source: StableOffsetSource, status: ReplicaStatus) -> list[int]:
+def read(cluster: FakeCluster, source: LeaderOffsetSource, status: ReplicaStatus) -> list[int]:
     with BrokerConnections(cluster.bootstrap, {}, AMPLE_MS) as brokers:
         replies = brokers.ask(
             [1], lambda b, v: source.requests(b, v, status), Deadline.after_ms(AMPLE_MS)
@@ -59,7 +59,7 @@ def read(cluster: FakeCluster, source: StableOffsetSource, status: ReplicaStatus
 
 
 def test_a_broker_is_asked_as_by_a_consumer_about_what_it_leads(cluster: FakeCluster) -> None:
-    source = StableOffsetSource(2_000, "test")
+    source = LeaderOffsetSource(2_000, "test")
     by_topic = dict(zip([("a", 0), ("a", 1), ("a", 2), ("b", 0)], [1, 2, 1, 1], strict=True))
     order = [(HELD.topic[t], p) for t, p in zip(HELD.topic_of, HELD.partition, strict=True)]
     offsets = read(cluster, source, led(*(by_topic[key] for key in order)))
@@ -73,17 +73,17 @@ def test_a_broker_is_asked_as_by_a_consumer_about_what_it_leads(cluster: FakeClu
 
 
 def test_a_broker_that_leads_nothing_is_not_asked(cluster: FakeCluster) -> None:
-    assert read(cluster, StableOffsetSource(2_000, "test"), led(2, 2, 2, -1)) == [UNKNOWN] * 4
+    assert read(cluster, LeaderOffsetSource(2_000, "test"), led(2, 2, 2, -1)) == [UNKNOWN] * 4
     assert not cluster[1].asked_of(ListOffsetsRequest)
 
 
 def test_nor_is_one_that_knows_no_isolation_levels(cluster: FakeCluster) -> None:
     cluster[1].highest[ListOffsetsRequest.API_KEY] = 1
-    assert read(cluster, StableOffsetSource(2_000, "test"), led(1, 1, 1, 1)) == [UNKNOWN] * 4
+    assert read(cluster, LeaderOffsetSource(2_000, "test"), led(1, 1, 1, 1)) == [UNKNOWN] * 4
 
 
 def test_the_request_is_encoded_again_only_when_other_partitions_are_led() -> None:
-    source, versions = StableOffsetSource(2_000, "test"), {ListOffsetsRequest.API_KEY: (0, 11)}
+    source, versions = LeaderOffsetSource(2_000, "test"), {ListOffsetsRequest.API_KEY: (0, 11)}
     first = source.requests(1, versions, led(1, 1, 2, 1))
     assert source.requests(1, versions, led(1, 1, 2, 1)) is first
     assert source.requests(1, versions, led(1, 1, 1, 1)) is not first
