@@ -94,6 +94,12 @@ class ConfigColumns(Table):
         source="DescribeConfigs",
         tri_state=True,
     )
+    copies_disabled: Int8 = column(
+        "remote.log.copy.disable (KIP-950): nothing more is uploaded, and local retention deletes "
+        "what is not",
+        source="DescribeConfigs",
+        tri_state=True,
+    )
     diskless: Int8 = column(
         "diskless.enable (KIP-1150): the records are in object storage alone, and nothing about "
         "the topic is judged",

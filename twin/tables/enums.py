@@ -43,7 +43,7 @@ class PendingUpload(IntEnum):
     """
 
     KNOWN = 0
-    ABSENT = 1  # not asked, refused, or the broker is older than 4.2
+    ABSENT = 1  # refused, or the broker is older than 4.2 and something is tiered
     NOTHING_TIERED = 2  # remote storage is off, or nothing has been uploaded yet
     ALL_TIERED = 3  # nothing is left below the log end: Kafka suppresses the answer
     LEARNING = 4  # something is tiered, but this replica's task has not run yet

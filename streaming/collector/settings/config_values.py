@@ -22,13 +22,16 @@ COPY_LAGS: Final = ("remote.copy.lag.ms", "remote.copy.lag.bytes")
 DISKLESS: Final = "diskless.enable"
 """Whether records are in object storage alone (KIP-1163)."""
 
+_COPY_DISABLE: Final = "remote.log.copy.disable"
+"""Whether uploads of a tiered topic have ended (KIP-950, Kafka 3.9)."""
+
 TOPIC_KEYS: Final = (
     *THRESHOLDS,
     DISKLESS,
     "min.insync.replicas",
     "unclean.leader.election.enable",
     "remote.storage.enable",
-    "remote.log.copy.disable",
+    _COPY_DISABLE,
     "cleanup.policy",
     "local.retention.ms",
     "local.retention.bytes",
@@ -80,8 +83,8 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
     cluster-wide one.
     """
     tiered = _boolean(values.get("remote.storage.enable"))
-    copies = _boolean(values.get("remote.log.copy.disable")) != 1
-    has_local_retention = tiered == 1 and copies
+    disabled = UNKNOWN if not values else int(_boolean(values.get(_COPY_DISABLE)) == 1)
+    has_local_retention = tiered == 1 and disabled != 1
     policy = values.get("cleanup.policy")
     compacted = UNKNOWN if policy is None else int("compact" in policy.split(","))
     both = UNKNOWN if not values else int(tiered == compacted == 1)
@@ -95,6 +98,7 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
         "remote_storage": UNKNOWN if both == 1 else tiered,
         "compacted": compacted,
         "tiered_compacted": both,
+        "copies_disabled": disabled,
         "diskless": diskless,
         "local_retention_ms": local_ms,
         "local_retention_bytes": local_bytes,

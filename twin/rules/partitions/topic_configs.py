@@ -38,6 +38,7 @@ class TopicConfigs(
         "tier is judged",
         tri_state=True,
     )
+    copies_disabled: Int8 = column("nothing more is uploaded (KIP-950)", tri_state=True)
     diskless: Int8 = column(
         "the records are in object storage alone (KIP-1150): nothing about it is judged",
         tri_state=True,
