@@ -8,7 +8,7 @@ from tests.builders import NOW_MS, Fetch, Log, Partition, a_state, fetches_frame
 from tests.reading import computed
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
-from twin.rules.replication.high_watermark import HighWatermarkSource, ShownHighWatermarks
+from twin.rules.replication.high_watermark import HighWatermarkSource, HighWatermarks
 from twin.step import step
 from twin.tables.state import LoggedHighWatermarks
 
@@ -17,7 +17,7 @@ ANSWER = Fetch(NOW_MS - 100, offset=85, leader_end=100, high_watermark=85, part=
 
 
 def watermark(state: ShardState) -> tuple[int, int]:
-    watermarks = state[ShownHighWatermarks]
+    watermarks = state[HighWatermarks]
     [exported] = computed(state, "kafka_twin_partition_high_watermark_offset").tolist()
     assert exported == watermarks.high_watermark[0]
     return int(exported), int(watermarks.high_watermark_source[0])

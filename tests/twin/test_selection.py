@@ -259,7 +259,7 @@ class TestWindows:
 
     def test_the_high_watermark_is_estimated_by_the_lowest_log_end_of_the_isr(self):
         part = Partition(logs={2: Log(end=90), 3: Log(end=80)}, isr=(1, 2))
-        assert a_state(part)[HighWatermarks].high_watermark_estimate.tolist() == [90]
+        assert a_state(part)[HighWatermarks].high_watermark.tolist() == [90]
 
     def test_records_that_are_not_committed_yet(self):
         part = Partition(logs={2: Log(end=100), 3: Log(end=90)})
