@@ -19,6 +19,7 @@ from twin.tables.columns import BROKER_METRICS
 from twin.tables.enums import (
     CLUSTER_WIDE,
     NOT_SET,
+    BatchKind,
     GroupState,
     GroupType,
     PendingUpload,
@@ -55,6 +56,7 @@ class Log:
     start: int = 0
     size_bytes: int = 1_000
     started_ms: int = NOW_MS - 3_600_000
+    first_batch: int = BatchKind.PLAIN
     last_tiered: int = UNKNOWN
     pending_upload: int = UNKNOWN
     reason: PendingUpload = PendingUpload.ABSENT
@@ -130,6 +132,7 @@ def replicas_frame(given: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any
         high_watermark=_ints([log.high_watermark for *_, log in answers]),
         local_log_bytes=_ints([log.size_bytes for *_, log in answers]),
         local_start_timestamp_ms=_ints([log.started_ms for *_, log in answers]),
+        local_start_batch=_ints([int(log.first_batch) for *_, log in answers]),
         error_code=_ints([log.error for *_, log in answers]),
     )  # fmt: skip
 
@@ -346,13 +349,14 @@ def brokers_frame(
     silent: Sequence[int] = (), slow: Sequence[int] = (), unlisted: Sequence[int] = (),
     has_racks: bool = True, selector: int = ReplicaSelector.RACK_AWARE,
     last_tiered_fetch: Mapping[int, int] | None = None,
+    lag_time_max_ms: Mapping[int, int] | None = None,
     capacity: Mapping[int, tuple[int, ...]] | None = None, **stamp: Any,
 ) -> Frame:  # fmt: skip
     """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells.
 
     ``capacity``: bytes a second in, and out, and a percentage of the peak, by broker.
     """
-    n, own = len(ids), last_tiered_fetch or {}
+    n, own, lags = len(ids), last_tiered_fetch or {}, lag_time_max_ms or {}
     limits = [[*(capacity or {}).get(i, ()), UNKNOWN, UNKNOWN, UNKNOWN][:3] for i in ids]
     return _frame(
         BrokersFrame, at_ms, stamp,
@@ -369,7 +373,7 @@ def brokers_frame(
         log_dir_usable_bytes=_ints([10**8] * n),
         replica_selector=_ints([int(selector)] * n),
         follower_last_tiered_fetch=_ints([own.get(i, UNKNOWN) for i in ids]),
-        lag_time_max_ms=_ints([UNKNOWN] * n),
+        lag_time_max_ms=_ints([lags.get(i, UNKNOWN) for i in ids]),
         fetch_wait_max_ms=_ints([UNKNOWN] * n),
         capacity_bytes_in_per_s=_ints([into for into, *_ in limits]),
         capacity_bytes_out_per_s=_ints([out for _, out, _ in limits]),
@@ -413,6 +417,7 @@ def a_state(
     brokers: Sequence[int] = (1, 2, 3, 4, 5), has_racks: bool = True,
     selector: int = ReplicaSelector.RACK_AWARE,
     own_last_tiered_fetch: Mapping[int, int] | None = None,
+    own_lag_time_max_ms: Mapping[int, int] | None = None,
     capacity: Mapping[int, tuple[int, ...]] | None = None, **cluster: int,
 ) -> ShardState:  # fmt: skip
     """The state after one whole cycle that reports these partitions."""
@@ -426,6 +431,7 @@ def a_state(
             has_racks=has_racks,
             selector=selector,
             last_tiered_fetch=own_last_tiered_fetch,
+            lag_time_max_ms=own_lag_time_max_ms,
             capacity=capacity,
         ),
         configs_frame(topics, at_ms, **cluster),

@@ -183,8 +183,10 @@ def kip501_handover_count(
 def _processing_max_ms(configs: Configs, limits: LagLimits) -> Int64:
     """[P] the limit of solution 2: its own, or the leader's replica.lag.time.max.ms."""
     own_ms = configs.cluster_wide("fetch_processing_max_ms")
-    return limits.lag_time_max_ms if own_ms == UNKNOWN else np.full_like(
-        limits.lag_time_max_ms, own_ms
+    return (
+        limits.lag_time_max_ms
+        if own_ms == UNKNOWN
+        else np.full_like(limits.lag_time_max_ms, own_ms)
     )
 
 

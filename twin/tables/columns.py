@@ -15,7 +15,14 @@ from twin.declarations.table import (
     Uuid,
     column,
 )
-from twin.tables.enums import NOT_SET, GroupState, GroupType, PendingUpload, ReplicaSelector
+from twin.tables.enums import (
+    NOT_SET,
+    BatchKind,
+    GroupState,
+    GroupType,
+    PendingUpload,
+    ReplicaSelector,
+)
 
 ABSENT = float("nan")
 
@@ -70,6 +77,12 @@ class LogSample(Table):
     local_log_bytes: Int64 = column("size of the segments on disk", source="DescribeLogDirs")
     local_start_timestamp_ms: Int64 = column(
         "timestamp of the first record on disk", source="Fetch at the local log start"
+    )
+    local_start_batch: Int8 = column(
+        "what consumers get of the first batch on disk: plain records, transactional ones, which "
+        "may have been aborted, or nothing (control)",
+        source="Fetch at the local log start",
+        enum=BatchKind,
     )
     error_code: Int16 = column(
         "Kafka error code of the last answer, 0 for none", fill=0, minus_one_is_a_value=True
@@ -149,6 +162,10 @@ class ConfigColumns(Table):
         "time after which a leader that processes a fetch would hand over, -1 for "
         "replica.lag.time.max.ms",
         source="configuration of kafka-twin (KIP-501)",
+    )
+    group_in_use_ms: Int64 = column(
+        "time without a move after which a group without members is abandoned",
+        source="configuration of kafka-twin",
     )
     one_replica_accepted: Int8 = column(
         "somebody accepted that partitions of the topic have one replica",

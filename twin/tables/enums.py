@@ -49,6 +49,14 @@ class PendingUpload(IntEnum):
     LEARNING = 4  # something is tiered, but this replica's task has not run yet
 
 
+class BatchKind(IntEnum):
+    """What consumers get of a batch of records, by its header."""
+
+    PLAIN = 0  # its records
+    TRANSACTIONAL = 1  # its records, unless the transaction was aborted
+    CONTROL = 2  # nothing: a marker of a transaction
+
+
 class SegmentState(IntEnum):
     """How far the copy or the deletion of a remote segment is, as Kafka writes it."""
 

@@ -18,7 +18,7 @@ from twin.declarations.table import (
     ReplicaTable,
     column,
 )
-from twin.tables.enums import PendingUpload, ReplicaFlags
+from twin.tables.enums import BatchKind, PendingUpload, ReplicaFlags
 from twin.tables.state import Assignment, Partitions, Replicas
 
 _COPY = "columns of the tables partitions, assignment and replicas, put side by side"
@@ -54,6 +54,7 @@ class Leaders(PartitionTable, kind="leaders", on_demand=_COPY):
     last_stable_offset: Int64 = column("first offset that read_committed consumers do not get")
     high_watermark: Int64 = column("first offset that is not committed")
     local_log_bytes: Int64 = column("size of the segments on the leader's disk")
+    local_start_batch: Int8 = column("what consumers get of its first batch", enum=BatchKind)
 
     def values_of(self, values: Array) -> Array:
         """[P] the leader's value of a [P, R] array, UNKNOWN where no slot leads."""
@@ -119,6 +120,7 @@ def leaders(roles: Roles, replicas: Replicas) -> Leaders:
         last_stable_offset=of_leader(replicas.last_stable_offset),
         high_watermark=of_leader(replicas.high_watermark),
         local_log_bytes=of_leader(replicas.local_log_bytes),
+        local_start_batch=of_leader(replicas.local_start_batch),
     )
 
 

@@ -24,15 +24,13 @@ from twin.declarations.table import (
     Rows,
     column,
 )
+from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.replication.high_watermark import HighWatermarks, HighWatermarkSource
-from twin.rules.brokers.lag_limits import LagLimits
 from twin.tables.state import Assignment, FollowerStates, IsrRemovals, Partitions, Replicas
 
 
-class KnownEnds(
-    ReplicaTable, kind="known_ends", on_demand="stored log ends, and high watermarks"
-):
+class KnownEnds(ReplicaTable, kind="known_ends", on_demand="stored log ends, and high watermarks"):
     """[P, R] up to where each replica is known to have fetched."""
 
     end_offset: Int64 = column(

@@ -17,10 +17,10 @@ from twin.arrays.slots import any_slot
 from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
 from twin.declarations.signature import Cycle
 from twin.declarations.table import UNKNOWN, Bool, Int8, ReplicaTable, column
+from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.replication.caught_up import CaughtUp, KnownEnds
 from twin.rules.replication.high_watermark import HighWatermarks, HighWatermarkSource
-from twin.rules.brokers.lag_limits import LagLimits
 from twin.tables.state import Assignment, Replicas
 
 LATE_SHARE: Final = 0.5

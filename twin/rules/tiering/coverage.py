@@ -35,6 +35,7 @@ from twin.declarations.table import (
     UNKNOWN,
     Array,
     Bool,
+    Float64,
     Int8,
     Int64,
     PartitionTable,
@@ -67,13 +68,23 @@ COVERAGE_WORDS: Final = {
 """The same for a person: by the command line, the console and Grafana alike."""
 
 
+FIRST_KAFKA_MS: Final = 1_293_840_000_000
+"""2011: no record of Kafka is older."""
+
+RETENTION_SLACK: Final = 1.1
+"""Clocks of producers differ, and segment.jitter.ms adds to segment.ms."""
+
+RETENTION_LATE_MS: Final = 900_000
+"""Kafka looks for segments to delete every five minutes, and deletes files a minute later."""
+
+
 class LocalLog(
     ReplicaTable, kind="local_log", api="", on_demand="a difference of stored times and the clock"
 ):
     """[P, R] what each replica holds on its own disk."""
 
     local_log_span_ms: Int64 = column(
-        "time from its first local record until now; unknown if that record is dated in the future"
+        "time from its first local record until now; unknown if its timestamp is suspect"
     )
     held_bytes: Int64 = column("size of its local log, 0 if it is empty")
     is_empty: Bool = column("it is known to hold no record", fill=False, in_api=False)
@@ -115,25 +126,28 @@ class SuspectTimestamps(
     """[P, R] whether the first local timestamp cannot be when its record was written."""
 
     timestamp_suspect: Bool = column(
-        "the first local record is dated in the future, or before the log can have existed: "
-        "producers wrote the timestamps",
+        "the first local record is dated in the future, before the log can have existed, before "
+        "Kafka existed, or so long ago that retention would have deleted it: producers wrote the "
+        "timestamps, or retention does not work; no age is derived from it",
         fill=False,
     )
 
 
 @rule
 def local_log(
-    replicas: Replicas, configs: TopicConfigs, first: FirstSeenEnds, last: LastAppends,
-    now_ms: NowMs,
+    replicas: Replicas, configs: TopicConfigs, suspect: SuspectTimestamps, first: FirstSeenEnds,
+    last: LastAppends, now_ms: NowMs,
 ) -> LocalLog:  # fmt: skip
     """The span and size of each local log, unknown where the first timestamp or the size is.
+
+    A suspect timestamp is unknown, too: one odd record says nothing of the others.
 
     An empty local log covers only the time since the last append. That time is unknown for a
     partition that has not grown since the twin first saw it.
     """
     start, end = replicas.local_log_start_offset, replicas.log_end_offset
     started = replicas.local_start_timestamp_ms
-    is_unknown = (started == UNKNOWN) | (started > now_ms + PRODUCER_CLOCK_SKEW_MS)
+    is_unknown = (started == UNKNOWN) | suspect.timestamp_suspect
     span = covered = np.where(is_unknown, UNKNOWN, np.maximum(now_ms - started, 0))
     is_empty, held_bytes = (end != UNKNOWN) & (start == end), replicas.local_log_bytes
     if is_empty.any():
@@ -233,20 +247,42 @@ def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) 
 
 @rule
 def suspect_timestamps(
-    local: LocalLog, replicas: Replicas, first: FirstSeenEnds, now_ms: NowMs
+    replicas: Replicas, configs: TopicConfigs, first: FirstSeenEnds, now_ms: NowMs
 ) -> SuspectTimestamps:
     """A timestamp is suspect if it is in the future, or the log cannot have existed for so long.
 
     A log that begins at or beyond the log end that the twin saw first was written since then. A
-    span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill.
+    span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill; so
+    does one from before Kafka, and one that retention would have ended.
     """
-    younger = (first.offset != UNKNOWN)[:, None] & (
-        replicas.local_log_start_offset >= first.offset[:, None]
-    )
+    started, start = replicas.local_start_timestamp_ms, replicas.local_log_start_offset
+    kept_ms = kept_at_most_ms(configs.retention_ms, configs)[:, None]
+    suspect = cannot_be(replicas, first, now_ms) | (now_ms - started > kept_ms)
+    is_empty = (start == replicas.log_end_offset) & (start != UNKNOWN)
+    return SuspectTimestamps(suspect & (started != UNKNOWN) & ~is_empty)
+
+
+def cannot_be(replicas: Replicas, first: FirstSeenEnds, now_ms: int) -> Bool:
+    """[P, R] the first local record was not written at its timestamp, whatever retention does."""
+    started, start = replicas.local_start_timestamp_ms, replicas.local_log_start_offset
+    younger = (first.offset != UNKNOWN)[:, None] & (start >= first.offset[:, None])
     longest_ms = (now_ms - first.at_ms + PRODUCER_CLOCK_SKEW_MS)[:, None]
-    too_old = younger & (local.local_log_span_ms > longest_ms)
-    in_future = replicas.local_start_timestamp_ms > now_ms + PRODUCER_CLOCK_SKEW_MS
-    return SuspectTimestamps((too_old | in_future) & ~local.is_empty)
+    span_ms = now_ms - started
+    wrong: Bool = younger & (span_ms > longest_ms)
+    wrong |= (span_ms < -PRODUCER_CLOCK_SKEW_MS) | (started < FIRST_KAFKA_MS)
+    return wrong
+
+
+def kept_at_most_ms(retention_ms: Int64, configs: TopicConfigs) -> Float64:
+    """[P] age of the oldest record that such a retention leaves in a log; infinite if unknown.
+
+    A segment goes once its largest timestamp is older than retention. All of its records are from
+    within segment.ms. Source: UnifiedLog.deleteRetentionMsBreachedSegments and LogSegment
+    .shouldRoll, Kafka 4.3.
+    """
+    is_known = (retention_ms >= 0) & (configs.segment_ms >= 0) & (configs.compacted == 0)
+    kept_ms = RETENTION_SLACK * (retention_ms + configs.segment_ms) + RETENTION_LATE_MS
+    return np.where(is_known, kept_ms, np.inf)
 
 
 def is_cold(coverage: ReplicaCoverage, roles: Roles) -> Bool:

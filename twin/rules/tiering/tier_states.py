@@ -46,19 +46,18 @@ class TierStates(PartitionTable, kind="tier_state", on_demand="a comparison of s
 def tier_states(leaders: Leaders, configs: TopicConfigs) -> TierStates:
     """The first that fits; unknown where the leader does not report what is tiered."""
     tiered, start = leaders.last_tiered_offset, leaders.log_start_offset
+    has_nothing = leaders.pending_upload == PendingUpload.NOTHING_TIERED
     state = np.select(
         [
             configs.remote_storage == 0,
-            configs.remote_storage == UNKNOWN,
             configs.copies_disabled == 1,
-            leaders.pending_upload == PendingUpload.NOTHING_TIERED,
+            has_nothing & (configs.remote_storage == 1),
             tiered == UNKNOWN,
             (start != UNKNOWN) & (tiered + 1 < start),
             uploads_wait(configs),
         ],
         [
             TierState.NOT_TIERED,
-            UNKNOWN,
             TierState.COPIES_DISABLED,
             TierState.NOTHING_UPLOADED,
             UNKNOWN,
@@ -71,9 +70,8 @@ def tier_states(leaders: Leaders, configs: TopicConfigs) -> TierStates:
 
 
 def uploads_wait(configs: TopicConfigs) -> Bool:
-    """[P] closed segments wait for their upload; neither limit is 0, which ends the wait."""
-    is_known = (configs.upload_delay_ms != UNKNOWN) | (configs.upload_delay_bytes != UNKNOWN)
-    waits: Bool = is_known & (configs.upload_delay_ms != 0) & (configs.upload_delay_bytes != 0)
+    """[P] closed segments wait for their upload; a limit of 0 ends the wait."""
+    waits: Bool = (configs.upload_delay_ms != 0) & (configs.upload_delay_bytes != 0)
     return waits
 
 
