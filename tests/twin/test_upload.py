@@ -92,7 +92,7 @@ def test_what_waits_for_upload_is_held_against_local_retention(config, expected)
     assert lags.tolist() == [expected]
 
 
-STARTED = Log(end=129_000, size_bytes=129_000, reason=PendingUpload.NOTHING_TIERED)
+STARTED = Log(end=129_000, size_bytes=129_000, reason=PendingUpload.KNOWN, pending_upload=0)
 TIERED = {"remote_storage": 1, "copies_disabled": 0, "upload_delay_ms": 0, "upload_delay_bytes": 0}
 SMALL = TIERED | {"local_retention_ms": 60_000, "local_retention_bytes": 10_000}
 
@@ -116,6 +116,12 @@ def test_uploads_that_never_worked_are_late_by_the_whole_log():
     assert "upload_lag_vs_local_retention" in open_risks(state)
     totals = shard_totals(state)["kafka_twin_broker_upload_lag_bytes"]
     assert totals[("1",)] == 153_000 * 129_000 // 153_000
+
+
+def test_before_kafka_4_2_a_leader_says_of_uploads_only_that_there_are_none():
+    log = replace(STARTED, reason=PendingUpload.NOTHING_TIERED, pending_upload=UNKNOWN)
+    state = a_state(Partition(log=log), topics={"t": SMALL})
+    assert state[UploadLag].upload_lag_records.tolist() == [129_000]
 
 
 def test_copies_that_are_disabled_on_purpose_are_not_late():

@@ -46,7 +46,9 @@ class TierStates(PartitionTable, kind="tier_state", on_demand="a comparison of s
 def tier_states(leaders: Leaders, configs: TopicConfigs) -> TierStates:
     """The first that fits; unknown where the leader does not report what is tiered."""
     tiered, start = leaders.last_tiered_offset, leaders.log_start_offset
-    has_nothing = leaders.pending_upload == PendingUpload.NOTHING_TIERED
+    # With its whole log on disk a leader answers -6 with the log start, and -5 with nothing.
+    says_pending = (leaders.pending_upload == PendingUpload.KNOWN) & (tiered == UNKNOWN)
+    has_nothing = says_pending | (leaders.pending_upload == PendingUpload.NOTHING_TIERED)
     state = np.select(
         [
             configs.remote_storage == 0,
