@@ -350,6 +350,7 @@ def brokers_frame(
     has_racks: bool = True, selector: int = ReplicaSelector.RACK_AWARE,
     last_tiered_fetch: Mapping[int, int] | None = None,
     lag_time_max_ms: Mapping[int, int] | None = None,
+    min_isr: Mapping[int, int] | None = None,
     capacity: Mapping[int, tuple[int, ...]] | None = None, **stamp: Any,
 ) -> Frame:  # fmt: skip
     """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells.
@@ -374,6 +375,7 @@ def brokers_frame(
         replica_selector=_ints([int(selector)] * n),
         follower_last_tiered_fetch=_ints([own.get(i, UNKNOWN) for i in ids]),
         lag_time_max_ms=_ints([lags.get(i, UNKNOWN) for i in ids]),
+        default_min_isr=_ints([(min_isr or {}).get(i, UNKNOWN) for i in ids]),
         fetch_wait_max_ms=_ints([UNKNOWN] * n),
         capacity_bytes_in_per_s=_ints([into for into, *_ in limits]),
         capacity_bytes_out_per_s=_ints([out for _, out, _ in limits]),
@@ -418,6 +420,7 @@ def a_state(
     selector: int = ReplicaSelector.RACK_AWARE,
     own_last_tiered_fetch: Mapping[int, int] | None = None,
     own_lag_time_max_ms: Mapping[int, int] | None = None,
+    own_min_isr: Mapping[int, int] | None = None,
     capacity: Mapping[int, tuple[int, ...]] | None = None, **cluster: int,
 ) -> ShardState:  # fmt: skip
     """The state after one whole cycle that reports these partitions."""
@@ -432,6 +435,7 @@ def a_state(
             selector=selector,
             last_tiered_fetch=own_last_tiered_fetch,
             lag_time_max_ms=own_lag_time_max_ms,
+            min_isr=own_min_isr,
             capacity=capacity,
         ),
         configs_frame(topics, at_ms, **cluster),

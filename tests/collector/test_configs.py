@@ -90,6 +90,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
     rows = ask()
     assert rows["a"] == {
         "min_insync_replicas": 2,
+        "min_isr_inherited": 0,
         "one_replica_accepted": 0,
         "unclean_leader_election": 0,
         "remote_storage": 1,
@@ -116,6 +117,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
     }
     assert rows[""] == {
         "min_insync_replicas": 1,
+        "min_isr_inherited": -1,
         "one_replica_accepted": -1,
         "unclean_leader_election": -1,
         "remote_storage": -1,

@@ -94,6 +94,11 @@ class ConfigColumns(Table):
 
     topic: Text = column("topic name, empty for cluster-wide values", fill="")
     min_insync_replicas: Int32 = column("min.insync.replicas", source="DescribeConfigs")
+    min_isr_inherited: Int8 = column(
+        "the topic has no min.insync.replicas of its own, so each leader applies its broker's",
+        source="DescribeConfigs",
+        tri_state=True,
+    )
     unclean_leader_election: Int8 = column(
         "unclean.leader.election.enable", source="DescribeConfigs", tri_state=True
     )
@@ -224,6 +229,11 @@ class BrokerConfigColumns(Table):
         "its replica.lag.time.max.ms: time without catching up after which it removes a follower "
         "from an ISR",
         source="DescribeConfigs, replica.lag.time.max.ms",
+    )
+    default_min_isr: Int32 = column(
+        "its min.insync.replicas, by which it leads partitions of topics that have none of their "
+        "own",
+        source="DescribeConfigs, min.insync.replicas",
     )
     fetch_wait_max_ms: Int64 = column(
         "its replica.fetch.wait.max.ms: how long a leader may wait for new records before it "

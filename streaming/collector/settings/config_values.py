@@ -53,6 +53,7 @@ BROKER_OWN_KEYS: Final = (
     "replica.selector.class",
     _LAST_TIERED,
     "replica.lag.time.max.ms",
+    "min.insync.replicas",
     "replica.fetch.wait.max.ms",
 )
 """Settings that may differ between brokers, so they are read from each broker."""
@@ -94,6 +95,7 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
     delay_ms, delay_bytes = _upload_delays(values, local_ms, local_bytes)
     return {
         "min_insync_replicas": _number(values.get("min.insync.replicas")),
+        "min_isr_inherited": UNKNOWN if not values else int("min.insync.replicas" not in own),
         "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
         "remote_storage": UNKNOWN if both == 1 else tiered,
         "compacted": compacted,
@@ -135,6 +137,7 @@ def broker_columns(values: Mapping[str, str | None]) -> dict[str, int]:
         "replica_selector": _replica_selector(values),
         "follower_last_tiered_fetch": 0 if last_tiered is None else _boolean(last_tiered),
         "lag_time_max_ms": _number(values.get("replica.lag.time.max.ms")),
+        "default_min_isr": _number(values.get("min.insync.replicas")),
         "fetch_wait_max_ms": _number(values.get("replica.fetch.wait.max.ms")),
     }
 

@@ -68,6 +68,7 @@ SETTINGS: Final = (
     ),
     *_all(
         Level.BROKER, Use.USED,
+        min_insync_replicas="the minimum of topics without one of their own, where it leads",
         replica_lag_time_max_ms="when a leader removes a follower: that of the leader's broker",
         replica_fetch_wait_max_ms="how often a follower in sync fetches, for `check`",
         replica_selector_class="from which replica a consumer reads (KIP-392)",
@@ -115,8 +116,6 @@ SETTINGS: Final = (
     ),
     *_all(
         Level.BROKER, Use.MISSING,
-        min_insync_replicas="a broker whose static default differs from that of the broker that "
-        "was asked refuses acks=all by its own; topics that set it are right",
         retention_ms="a static default (log.retention.*) that differs between brokers is taken "
         "from the broker that was asked; topics that set it are right",
         remote_log_storage_system_enable="a broker without remote storage is not told from others",
