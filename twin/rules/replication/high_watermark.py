@@ -43,8 +43,8 @@ class IsrEnds(
     number, which is read a moment later than their log ends.
     """
 
-    lowest_end_offset: Int64 = column("lowest log end of the members that answered")
-    all_answered: Bool = column("every member answered", fill=False)
+    lowest_end_offset: Int64 = column("lowest log end of the members that answered", in_api=False)
+    all_answered: Bool = column("every member answered", fill=False, in_api=False)
 
 
 class HighWatermarks(PartitionTable, kind="high_watermark", on_demand="a lookup in stored columns"):

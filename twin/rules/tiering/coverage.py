@@ -68,8 +68,8 @@ COVERAGE_WORDS: Final = {
 """The same for a person: by the command line, the console and Grafana alike."""
 
 
-FIRST_KAFKA_MS: Final = 1_293_840_000_000
-"""2011: no record of Kafka is older."""
+CLOCKS_SET_MS: Final = 978_307_200_000
+"""2001: clocks that nobody has set begin in 1970, 1980 or 2000."""
 
 RETENTION_SLACK: Final = 1.1
 """Clocks of producers differ, and segment.jitter.ms adds to segment.ms."""
@@ -126,9 +126,9 @@ class SuspectTimestamps(
     """[P, R] whether the first local timestamp cannot be when its record was written."""
 
     timestamp_suspect: Bool = column(
-        "the first local record is dated in the future, before the log can have existed, before "
-        "Kafka existed, or so long ago that retention would have deleted it: producers wrote the "
-        "timestamps, or retention does not work; no age is derived from it",
+        "the first local record is dated in the future, before the log can have existed, by a "
+        "clock that nobody has set, or so long ago that retention would have deleted it: producers "
+        "wrote the timestamps, or retention does not work; no age is derived from it",
         fill=False,
     )
 
@@ -140,7 +140,8 @@ def local_log(
 ) -> LocalLog:  # fmt: skip
     """The span and size of each local log, unknown where the first timestamp or the size is.
 
-    A suspect timestamp is unknown, too: one odd record says nothing of the others.
+    A suspect timestamp is unknown, too: one odd record says nothing of the others. What was written
+    since the twin looks covers no more than that time, which may be less than a threshold.
 
     An empty local log covers only the time since the last append. That time is unknown for a
     partition that has not grown since the twin first saw it.
@@ -150,9 +151,13 @@ def local_log(
     is_unknown = (started == UNKNOWN) | suspect.timestamp_suspect
     span = covered = np.where(is_unknown, UNKNOWN, np.maximum(now_ms - started, 0))
     is_empty, held_bytes = (end != UNKNOWN) & (start == end), replicas.local_log_bytes
+    if suspect.timestamp_suspect.any():
+        at_most = watched_ms(replicas, first, now_ms)
+        too_short = (at_most != UNKNOWN) & (at_most < configs.eligible_local_log_ms[:, None])
+        covered = np.where(suspect.timestamp_suspect & too_short, at_most, covered)
     if is_empty.any():
         idle = _idle_ms(configs, first, last, now_ms)
-        covered = np.where(is_empty, idle[:, None], span)
+        covered = np.where(is_empty, idle[:, None], covered)
         span, held_bytes = np.where(is_empty, 0, span), np.where(is_empty, 0, held_bytes)
     is_known = (start != UNKNOWN) & (replicas.log_start_offset != UNKNOWN)
     starts_with_log = (start <= replicas.log_start_offset).astype(np.int8)
@@ -253,7 +258,7 @@ def suspect_timestamps(
 
     A log that begins at or beyond the log end that the twin saw first was written since then. A
     span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill; so
-    does one from before Kafka, and one that retention would have ended.
+    does one of a clock that was never set, and one that retention would have ended.
     """
     started, start = replicas.local_start_timestamp_ms, replicas.local_log_start_offset
     kept_ms = kept_at_most_ms(configs.retention_ms, configs)[:, None]
@@ -264,13 +269,22 @@ def suspect_timestamps(
 
 def cannot_be(replicas: Replicas, first: FirstSeenEnds, now_ms: int) -> Bool:
     """[P, R] the first local record was not written at its timestamp, whatever retention does."""
-    started, start = replicas.local_start_timestamp_ms, replicas.local_log_start_offset
+    started, longest_ms = replicas.local_start_timestamp_ms, watched_ms(replicas, first, now_ms)
+    span_ms = now_ms - started
+    wrong: Bool = (longest_ms != UNKNOWN) & (span_ms > longest_ms)
+    wrong |= (span_ms < -PRODUCER_CLOCK_SKEW_MS) | (started < CLOCKS_SET_MS)
+    return wrong
+
+
+def watched_ms(replicas: Replicas, first: FirstSeenEnds, now_ms: int) -> Int64:
+    """[P, R] the longest time that a local log can span which was written since the twin looks.
+
+    UNKNOWN where its first record may be older.
+    """
+    start = replicas.local_log_start_offset
     younger = (first.offset != UNKNOWN)[:, None] & (start >= first.offset[:, None])
     longest_ms = (now_ms - first.at_ms + PRODUCER_CLOCK_SKEW_MS)[:, None]
-    span_ms = now_ms - started
-    wrong: Bool = younger & (span_ms > longest_ms)
-    wrong |= (span_ms < -PRODUCER_CLOCK_SKEW_MS) | (started < FIRST_KAFKA_MS)
-    return wrong
+    return np.where(younger, longest_ms, UNKNOWN)
 
 
 def kept_at_most_ms(retention_ms: Int64, configs: TopicConfigs) -> Float64:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from twin.arrays.slots import any_slot, over_slots
-from twin.declarations.declare import Alert, gauge, risk, rule
+from twin.declarations.declare import Alert, OfRows, gauge, risk, rule
 from twin.declarations.signature import NowMs
-from twin.declarations.table import UNKNOWN, Array, Bool, Float64, ReplicaTable, column
+from twin.declarations.table import UNKNOWN, Bool, Float64, ReplicaTable, column
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.coverage import (
@@ -30,7 +30,9 @@ from twin.rules.tiering.upload import UploadLag
 from twin.tables.state import Replicas
 
 
-class Overdue(ReplicaTable, kind="overdue", on_demand="stored sizes, held against settings"):
+class Overdue(
+    ReplicaTable, kind="overdue", api="", on_demand="stored sizes, held against settings"
+):
     """[P, R] what each replica keeps on disk that its retention does not leave it."""
 
     overdue_bytes: Float64 = column(
@@ -107,7 +109,8 @@ def keeps_too_much(overdue: Overdue) -> Bool:
     "series where there are none.",
     level="partition",
 )
-def overdue_bytes(overdue: Overdue) -> Array:
-    """The bytes of all replicas, NaN where retention leaves them all."""
+def overdue_bytes(overdue: Overdue) -> OfRows:
+    """The bytes of all replicas, where retention does not leave them all."""
     beyond = over_slots(np.add, overdue.overdue_bytes)
-    return np.where(beyond > 0, beyond, np.nan)
+    row = np.flatnonzero(beyond > 0)
+    return OfRows(row.astype(np.int32), beyond[row])

@@ -29,15 +29,17 @@ class TierState(IntEnum):
     COPIES_DISABLED = 5  # nothing more is uploaded, and retention does not wait for it
 
 
-class TierStates(PartitionTable, kind="tier_state", on_demand="a comparison of stored columns"):
+class TierStates(
+    PartitionTable, kind="tier_state", api="", on_demand="a comparison of stored columns"
+):
     """[P] what uploads of each partition do."""
 
     tier_state: Int8 = column(
-        "not_tiered; uploaded: something is in remote storage; nothing_uploaded: its leader has "
-        "nothing there; begins_again: what is there ends below the log start, since records were "
-        "deleted by request or the topic was not tiered for a while; delayed: segments wait for "
-        "their upload on purpose (KIP-1241); copies_disabled: nothing more is uploaded (KIP-950); "
-        "null where the leader or the settings do not say",
+        "`not_tiered`; `uploaded`: something is in remote storage; `nothing_uploaded`: its leader "
+        "has nothing there; `begins_again`: what is there ends below the log start, since records "
+        "were deleted by request or the topic was not tiered for a while; `delayed`: segments wait "
+        "for their upload on purpose (KIP-1241); `copies_disabled`: nothing more is uploaded "
+        "(KIP-950); null where the leader or the settings do not say",
         enum=TierState,
     )
 
