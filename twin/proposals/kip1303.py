@@ -28,7 +28,7 @@ from twin.rules.election.next_leader import (
 )
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.rules.tiering.coverage import LocalLog, compared, has_threshold
+from twin.rules.tiering.coverage import LocalLog, SuspectTimestamps, compared, has_threshold
 from twin.tables.state import Replicas
 
 
@@ -68,7 +68,11 @@ class Kip1303Leadership(PartitionTable, kind="kip1303_leadership", api="kip1303"
 
 @rule
 def kip1303_eligibility(
-    local: LocalLog, replicas: Replicas, configs: TopicConfigs, now_ms: NowMs
+    local: LocalLog,
+    suspect: SuspectTimestamps,
+    replicas: Replicas,
+    configs: TopicConfigs,
+    now_ms: NowMs,
 ) -> Kip1303Eligibility:
     """A replica is eligible unless every enabled threshold is known and missed.
 
@@ -77,9 +81,9 @@ def kip1303_eligibility(
     record from the future misses every threshold.
     """
     is_on = has_threshold(configs) & (configs.tiered_compacted != 1)
-    started = replicas.local_start_timestamp_ms
-    span = np.where(started == UNKNOWN, UNKNOWN, np.maximum(now_ms - started, 0))
-    span = np.where(local.is_empty, 0, span)
+    span, odd = local.local_log_span_ms, suspect.timestamp_suspect
+    if odd.any():
+        span = np.where(odd, np.maximum(now_ms - replicas.local_start_timestamp_ms, 0), span)
     _, fails = compared(span, local.held_bytes, configs)
     eligible = ~fails | (configs.remote_storage == 0)[:, None]
     return Kip1303Eligibility(np.where(is_on[:, None], eligible, UNKNOWN).astype(np.int8))

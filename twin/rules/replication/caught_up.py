@@ -72,10 +72,11 @@ def known_ends(
     replicas: Replicas, roles: Roles, watermarks: HighWatermarks, cycle: Cycle
 ) -> KnownEnds:
     """The high watermark is a lower bound of the log of each member of the ISR."""
-    is_bound = roles.in_isr & roles.is_assigned & (replicas.sampled_at_ms < cycle.observed_at_ms)
-    is_bound &= (watermarks.high_watermark_source == HighWatermarkSource.LEADER)[:, None]
+    is_bound = replicas.sampled_at_ms < cycle.observed_at_ms
     if not is_bound.any():
         return KnownEnds(replicas.log_end_offset)
+    is_bound &= roles.in_isr & roles.is_assigned
+    is_bound &= (watermarks.high_watermark_source == HighWatermarkSource.LEADER)[:, None]
     bound = np.where(is_bound, watermarks.high_watermark[:, None], UNKNOWN)
     return KnownEnds(np.maximum(replicas.log_end_offset, bound))
 
@@ -104,8 +105,9 @@ def sampled_caught_up(
     heard_at_ms = replicas.sampled_at_ms
     at_ms = np.where(then, np.minimum(prev_at_ms, heard_at_ms), UNKNOWN)
     at_ms = np.maximum(at_ms, np.where(now, np.minimum(leader_at_ms, heard_at_ms), UNKNOWN))
-    fetched = (prev_end != UNKNOWN) & (known.end_offset > end) & (known.end_offset > prev_end)
-    at_ms = np.maximum(at_ms, np.where(fetched, prev_at_ms, UNKNOWN))
+    if known.end_offset is not end:  # a replica did not answer
+        fetched = (prev_end != UNKNOWN) & (known.end_offset > end) & (known.end_offset > prev_end)
+        at_ms = np.maximum(at_ms, np.where(fetched, prev_at_ms, UNKNOWN))
     at_ms = np.maximum(at_ms, before.at_ms)
     return SampledCaughtUp(np.where(roles.is_leader, replicas.sampled_at_ms, at_ms))
 

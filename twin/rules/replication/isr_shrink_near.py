@@ -62,11 +62,14 @@ def isr_shrink_near(
     late = cycle.observed_at_ms - at_ms > allowed_ms
     end, leader_end = known.end_offset, leaders.log_end_offset[:, None]
     is_known = (end != UNKNOWN) & (leader_end != UNKNOWN) & (limit_ms != UNKNOWN)
-    says_so = replicas.sampled_at_ms == cycle.observed_at_ms
-    says_so |= (watermarks.high_watermark_source == HighWatermarkSource.LEADER)[:, None]
+    is_known &= at_ms != UNKNOWN
+    is_silent = replicas.sampled_at_ms < cycle.observed_at_ms
+    if is_silent.any():
+        says_so = watermarks.high_watermark_source == HighWatermarkSource.LEADER
+        is_known &= ~is_silent | says_so[:, None]
     judged = roles.in_isr & roles.is_assigned & ~roles.is_leader
     late &= end < leader_end
-    is_near = np.where(is_known & says_so & (at_ms != UNKNOWN), late, UNKNOWN)
+    is_near = np.where(is_known, late, UNKNOWN)
     return IsrShrinkNear(np.where(judged, is_near, 0).astype(np.int8))
 
 

@@ -71,6 +71,8 @@ COVERAGE_WORDS: Final = {
 CLOCKS_SET_MS: Final = 978_307_200_000
 """2001: clocks that nobody has set begin in 1970, 1980 or 2000."""
 
+_NEVER: Final = np.uint64(1) << np.uint64(62)
+
 RETENTION_SLACK: Final = 1.1
 """Clocks of producers differ, and segment.jitter.ms adds to segment.ms."""
 
@@ -260,11 +262,32 @@ def suspect_timestamps(
     span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill; so
     does one of a clock that was never set, and one that retention would have ended.
     """
-    started, start = replicas.local_start_timestamp_ms, replicas.local_log_start_offset
-    kept_ms = kept_at_most_ms(configs.retention_ms, configs)[:, None]
-    suspect = cannot_be(replicas, first, now_ms) | (now_ms - started > kept_ms)
-    is_empty = (start == replicas.log_end_offset) & (start != UNKNOWN)
-    return SuspectTimestamps(suspect & (started != UNKNOWN) & ~is_empty)
+    suspect = np.zeros(replicas.local_start_timestamp_ms.shape, bool)
+    oldest_ms, newest_ms = first_timestamps(replicas)
+    kept_ms = kept_at_most_ms(configs.retention_ms, configs)
+    # Most partitions have none that is out of these bounds.
+    was_written = over_slots(np.maximum, replicas.local_log_start_offset) >= first.offset
+    is_open = (oldest_ms < CLOCKS_SET_MS) | (oldest_ms < now_ms - kept_ms)
+    is_open |= was_written & (oldest_ms < first.at_ms)
+    row = np.flatnonzero(is_open | (newest_ms > now_ms + PRODUCER_CLOCK_SKEW_MS))
+    if len(row):
+        few, kept_ms = replicas.take(row), kept_ms[row][:, None]
+        started, start = few.local_start_timestamp_ms, few.local_log_start_offset
+        odd = cannot_be(few, first.take(row), now_ms) | (now_ms - started > kept_ms)
+        is_empty = (start == few.log_end_offset) & (start != UNKNOWN)
+        suspect[row] = odd & (started != UNKNOWN) & ~is_empty
+    return SuspectTimestamps(suspect)
+
+
+def first_timestamps(replicas: Replicas) -> tuple[Int64, Int64]:
+    """[P], [P] the oldest and the newest timestamp with which a local log begins.
+
+    Where none is known, the oldest is beyond all times, and the newest is UNKNOWN.
+    """
+    started = replicas.local_start_timestamp_ms
+    # As an unsigned number, UNKNOWN is the highest.
+    oldest = over_slots(np.minimum, started.view(np.uint64))
+    return np.minimum(oldest, _NEVER).astype(np.int64), over_slots(np.maximum, started)
 
 
 def cannot_be(replicas: Replicas, first: FirstSeenEnds, now_ms: int) -> Bool:

@@ -15,7 +15,7 @@ import numpy as np
 from twin.arrays.slots import any_slot, over_slots
 from twin.declarations.declare import Alert, OfRows, gauge, risk, rule
 from twin.declarations.signature import NowMs
-from twin.declarations.table import UNKNOWN, Bool, Float64, ReplicaTable, column
+from twin.declarations.table import UNKNOWN, Bool, Float64, Int64, ReplicaTable, column
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.coverage import (
@@ -23,6 +23,7 @@ from twin.rules.tiering.coverage import (
     FirstSeenEnds,
     LocalLog,
     cannot_be,
+    first_timestamps,
     kept_at_most_ms,
 )
 from twin.rules.tiering.tier_states import TierState, TierStates
@@ -60,24 +61,35 @@ def overdue(
     is_tiered = configs.remote_storage == 1
     kept_ms = np.where(is_tiered, configs.local_retention_ms, configs.retention_ms)
     kept_bytes = np.where(is_tiered, configs.local_retention_bytes, configs.retention_bytes)
-    waits = is_tiered & (states.tier_state != TierState.COPIES_DISABLED)
-    waiting = np.where(waits, lag.upload_lag_bytes, 0.0)[:, None]
-    judged = roles.is_assigned & (configs.compacted == 0)[:, None]
+    oldest_ms, _ = first_timestamps(replicas)
+    most_bytes = over_slots(np.maximum, local.held_bytes)
+    allowed_ms, allowed_bytes = kept_at_most_ms(kept_ms, configs), _kept_bytes(kept_bytes, configs)
+    beyond = np.zeros(replicas.log_end_offset.shape)
+    too_old = np.zeros(replicas.log_end_offset.shape, bool)
+    # Most partitions have no replica that is older or larger than that.
+    may_be = (now_ms - oldest_ms > allowed_ms) | (most_bytes > allowed_bytes)
+    row = np.flatnonzero(may_be & (configs.compacted == 0))
+    if not len(row):
+        return Overdue(beyond, too_old)
+    few = replicas.take(row)
+    waits = (is_tiered & (states.tier_state != TierState.COPIES_DISABLED))[row, None]
+    assigned, held = roles.is_assigned[row], local.held_bytes[row].astype(np.float64)
+    # What waits for its upload is on disk however old or large that is.
+    waiting = np.where(waits, lag.upload_lag_bytes[row, None], 0.0)
+    more = np.nan_to_num(np.maximum(held - waiting - allowed_bytes[row, None], 0.0))
+    beyond[row] = np.where(assigned, more, 0.0)
+    started, start = few.local_start_timestamp_ms, few.local_log_start_offset
+    old = (now_ms - started > allowed_ms[row, None]) & (started != UNKNOWN)
+    old &= ~waits | ((start != UNKNOWN) & (start <= few.last_tiered_offset))
+    old &= assigned & ~local.is_empty[row] & ~cannot_be(few, first.take(row), now_ms)
+    too_old[row] = old
+    return Overdue(beyond, too_old | (beyond > 0))
 
-    limit = np.where(
-        (kept_bytes >= 0) & (configs.segment_bytes >= 0),
-        RETENTION_SLACK * (kept_bytes + configs.segment_bytes), np.inf,
-    )[:, None]  # fmt: skip
-    held = np.where(local.held_bytes == UNKNOWN, np.nan, local.held_bytes)
-    with np.errstate(invalid="ignore"):
-        beyond = np.where(judged, np.nan_to_num(np.maximum(held - waiting - limit, 0.0)), 0.0)
 
-    started, start = replicas.local_start_timestamp_ms, replicas.local_log_start_offset
-    is_uploaded = ~waits[:, None] | ((start != UNKNOWN) & (start <= replicas.last_tiered_offset))
-    too_old = now_ms - started > kept_at_most_ms(kept_ms, configs)[:, None]
-    too_old &= (started != UNKNOWN) & is_uploaded & ~local.is_empty
-    too_old &= ~cannot_be(replicas, first, now_ms)
-    return Overdue(beyond, (beyond > 0) | (judged & too_old))
+def _kept_bytes(kept_bytes: Int64, configs: TopicConfigs) -> Float64:
+    """[P] size of a log that such a retention leaves; infinite if unknown."""
+    is_known = (kept_bytes >= 0) & (configs.segment_bytes >= 0)
+    return np.where(is_known, RETENTION_SLACK * (kept_bytes + configs.segment_bytes), np.inf)
 
 
 @risk(
