@@ -26,7 +26,7 @@ import numpy as np
 
 from twin.arrays.plain import counted
 from twin.arrays.slots import any_slot, count_slots
-from twin.declarations.signature import reading
+from twin.declarations.signature import parameters, reading
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
@@ -34,11 +34,14 @@ from twin.questions import whatif
 from twin.questions.load import above_capacity
 from twin.questions.quorum import newest_quorum
 from twin.questions.whatif import Loss
-from twin.rules.election.next_leader import Candidates
+from twin.rules.election.after_loss import away_replicas
+from twin.rules.election.ballots import in_isr
+from twin.rules.election.next_leader import Candidates, Electorate
 from twin.rules.election.redundancy import Redundancy, Spare
 from twin.rules.load.peaks import CarriedPeaks
 from twin.rules.partitions.leaders import Roles, has_flag
 from twin.rules.partitions.topic_configs import LeaderMinIsr
+from twin.rules.replication.isr import IsrSizes
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import (
@@ -159,8 +162,9 @@ def restart(state: ShardState, together: Collection[int], terms: Terms, loss: Lo
     return {reason: names for reason, names in named.items() if names}
 
 
-_READS: Final = reading(
-    Partitions, Assignment, Roles, Candidates, LeaderMinIsr, ReplicaCoverage, Redundancy
+_READS: Final = (
+    *reading(Roles, Candidates, LeaderMinIsr, ReplicaCoverage, Redundancy, IsrSizes, Brokers),
+    *parameters(Electorate),
 )
 """The tables that ``_harmed`` reads."""
 
@@ -171,24 +175,28 @@ def _harmed(
     """A mask [P] of partitions for each reason; ``loss_rows`` are the rows of ``loss`` here."""
     assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
     mine = whatif.on_brokers(assignment.broker, together) & roles.is_assigned
-    serves = roles.in_isr & state[Candidates].is_acceptable
-    left = count_slots(serves & ~mine)
-    least, assigned = state[LeaderMinIsr].min_isr, partitions.assigned
+    members = in_isr(roles)
+    away = away_replicas(whatif.electorate_of(state), state[Brokers], state.observed_at_ms)
+    left = count_slots(members & ~away & ~mine)
+    # What a reassignment still adds cannot stand in yet, unless it is in sync already.
+    least, expected = state[LeaderMinIsr].min_isr, state[IsrSizes].expected
     # A broker that is already out costs nothing, even as the last member of an ISR.
-    leaves = any_slot(serves & mine)
-    no_spare = leaves & (assigned <= least)
-    goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
+    leaves = any_slot(members & state[Candidates].is_acceptable & mine)
+    falls_short = np.zeros(len(left), bool)
+    falls_short[loss_rows] = leaves[loss_rows] & loss.under_min_isr
+    no_spare = falls_short & (expected <= least)
+    goal = np.minimum(least + terms.margin, np.maximum(expected.astype(np.int64) - 1, 0))
     leads = whatif.on_brokers(partitions.leader[loss_rows], together)
     outcome, coverage = (np.full(len(left), UNKNOWN, np.int64) for _ in range(2))
     outcome[loss_rows[leads]] = loss.kafka.outcome[leads]
     coverage[loss_rows[leads]] = loss.kafka.coverage[leads]
     cold_now = any_slot(roles.is_leader & (state[ReplicaCoverage].coverage == Coverage.COLD))
-    one = leaves & (assigned == 1)
+    one = leaves & (left == 0) & (expected == 1)
     is_accepted = state[Redundancy].redundancy == Spare.ONE_REPLICA_ACCEPTED
     return {
         Reason.OFFLINE: (outcome == Outcome.NONE) & ~one,
         Reason.OUTSIDE_ISR: np.isin(outcome, (Outcome.ELR, Outcome.LAST_KNOWN, Outcome.UNCLEAN)),
-        Reason.UNDER_MIN_ISR: leaves & (left < least) & ~no_spare,
+        Reason.UNDER_MIN_ISR: falls_short & ~no_spare & ~one,
         Reason.UNDER_MARGIN: leaves & (left >= least) & (left < goal),
         Reason.COLD: (coverage == Coverage.COLD) & ~cold_now,
         Reason.ONE_REPLICA: one & ~is_accepted,
