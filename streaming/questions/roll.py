@@ -155,7 +155,7 @@ def plan_roll(
     by_rack: bool = False,
     most: int | None = None,
 ) -> RollAnswer:
-    """The plan for those brokers; for all that the twin knows if none is named.
+    """The plan for those brokers; if none is named, for all that serve or hold a replica.
 
     Raises:
         NoSuchBrokerError: the twin does not know one of the brokers.
@@ -164,6 +164,7 @@ def plan_roll(
     if stale := why_stale(view, now_ms, since_ms):
         return RollAnswer(Roll((), ()), stale, view.observed_at_ms)
     states = [shard.state for shard in view.shards]
-    to_restart = set(brokers) or set(gate.newest_brokers(states).broker.tolist())
+    known = gate.newest_brokers(states)
+    to_restart = set(brokers) or set(known.broker[~gate.holding_nothing(states, known)].tolist())
     plan = roll(states, to_restart, terms, by_rack, most, peaks_of(view.cluster))
     return RollAnswer(plan, "", view.observed_at_ms)

@@ -138,7 +138,8 @@ def reasons(
     # A broker that is out serves nothing, so others need not be in sync; they may wait for it.
     if not together or np.isin(list(together), brokers.broker[~_is_out(brokers)]).any():
         parts.append(not_in_sync(outside_isr(state, together) for state in states))
-        parts.append(of_brokers(brokers, together))
+        expected = brokers.pick(~holding_nothing(states if whole is None else whole, brokers))
+        parts.append(of_brokers(expected, together))
     return combined(parts)
 
 
@@ -248,6 +249,19 @@ def of_brokers(brokers: Brokers, together: Collection[int]) -> Names:
         Reason.BROKER_SILENT: _broker_names(brokers.broker[silent]),
     }
     return {reason: names for reason, names in named.items() if names}
+
+
+def holding_nothing(states: Iterable[ShardState], brokers: Brokers) -> Bool:
+    """[B] those that are out and hold no replica: nothing waits for them, however long they stay.
+
+    ``states`` are all shards of the cluster.
+    """
+    is_idle = _is_out(brokers)
+    for state in states:
+        if is_idle.any():
+            held = state[Assignment].broker[state[Roles].is_assigned]
+            is_idle[is_idle] = ~np.isin(brokers.broker[is_idle], held)
+    return is_idle
 
 
 def _is_out(brokers: Brokers) -> Bool:
