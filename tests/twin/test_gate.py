@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, Log, Partition, a_state, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
+from twin.cluster_rules.controllers import CAUGHT_UP_WITHIN_MS
 from twin.engine.state import ShardState
 from twin.questions import gate, whatif
 from twin.questions.gate import Names, Reason, Terms
@@ -213,7 +214,7 @@ def quorum(*behind_ms: int, active: int = 0) -> ControllerQuorum:
     )
 
 
-LIMIT_MS = gate.CAUGHT_UP_WITHIN_MS
+LIMIT_MS = CAUGHT_UP_WITHIN_MS
 
 
 @pytest.mark.parametrize(

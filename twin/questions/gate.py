@@ -26,6 +26,7 @@ import numpy as np
 
 from twin.arrays.plain import counted
 from twin.arrays.slots import any_slot, count_slots
+from twin.cluster_rules.controllers import CAUGHT_UP_WITHIN_MS
 from twin.declarations.signature import parameters, reading
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
 from twin.engine.state import ShardState
@@ -53,10 +54,6 @@ from twin.tables.state import (
     Replicas,
     Topics,
 )
-
-CAUGHT_UP_WITHIN_MS: Final = 5_000
-"""A voter fetches each half second and is replaced after controller.quorum.fetch.timeout.ms (2 s);
-one that was not caught up for longer is not counted on."""
 
 
 class Reason(Enum):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final
 
 import numpy as np
 
+from twin.cluster_rules.controllers import OLD_AFTER_MS
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.state import ShardState
 from twin.tables.state import ControllerQuorum
-
-OLD_AFTER_MS: Final = 15_000
-"""An election among controllers takes a few seconds; who has not answered for longer is unknown."""
 
 
 def newest_quorum(states: Iterable[ShardState]) -> ControllerQuorum:
