@@ -16,6 +16,7 @@ from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.changes import Change
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.state import ShardState
+from twin.questions.quorum import elects_without, newest_quorum
 from twin.step import step
 from twin.totals import cluster_totals, shard_totals
 
@@ -141,6 +142,15 @@ def test_a_report_of_another_shard_in_the_same_cycle_changes_nothing():
     again, _ = step_cluster(cluster.own, reports(cluster.state))
     for one, other in zip(again[Controllers].values(), cluster.controllers.values(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_loss_elects_nobody_where_a_controller_that_is_no_broker_is_away_already():
+    cluster = Cluster((1, 3001, 3002)).run(30)
+    quorum = newest_quorum([cluster.state])
+    assert (elects_without(quorum, [1]), elects_without(quorum, [2])) == (True, True)
+    cluster.run(30, away=[3002], since_ms=NOW_MS + 30_000)
+    quorum = newest_quorum([cluster.state])
+    assert (elects_without(quorum, [1]), elects_without(quorum, [2])) == (False, True)
 
 
 @pytest.mark.parametrize("node", NO_BROKERS)

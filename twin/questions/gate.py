@@ -26,14 +26,13 @@ import numpy as np
 
 from twin.arrays.plain import counted
 from twin.arrays.slots import any_slot, count_slots
-from twin.cluster_rules.controllers import CAUGHT_UP_WITHIN_MS
 from twin.declarations.signature import parameters, reading
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
 from twin.questions.load import above_capacity
-from twin.questions.quorum import newest_quorum
+from twin.questions.quorum import behind, newest_quorum
 from twin.questions.whatif import Loss
 from twin.rules.election.after_loss import away_replicas
 from twin.rules.election.ballots import in_isr
@@ -275,12 +274,9 @@ def of_quorum(quorum: ControllerQuorum, together: Collection[int]) -> Names:
         return {}
     if len(voters) <= 2:
         return {Reason.SMALL_QUORUM: _voter_names(voters)}
-    caught_up = quorum.caught_up_at_ms
-    newest = caught_up[quorum.is_active].max(initial=UNKNOWN)
-    if newest == UNKNOWN:
+    is_behind = behind(quorum)
+    if is_behind is None:
         return {Reason.QUORUM_UNKNOWN: ("how far its voters are behind",)}
-    # A voter that has not caught up since the active controller was elected has no time.
-    is_behind = newest - caught_up > CAUGHT_UP_WITHIN_MS
     left = (~is_behind & ~leaves).sum()
     if left > len(voters) // 2:
         return {}
