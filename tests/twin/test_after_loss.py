@@ -119,22 +119,31 @@ def partitions(draw: Any, number: int) -> Partition:
 
 
 @st.composite
-def states(draw: Any) -> ShardState:
-    some = st.sets(st.sampled_from(BROKERS), max_size=2)
-    return a_state(
-        *(draw(partitions(number)) for number in range(draw(st.integers(1, 6)))),
-        brokers=BROKERS,
-        fenced=sorted(draw(some)),
-        silent=sorted(draw(some)),
-        min_insync_replicas=draw(st.integers(1, 3)),
-        unclean_leader_election=draw(st.integers(0, 1)),
-        elr_enabled=draw(st.integers(0, 1)),
-    )
+def several_partitions(draw: Any) -> list[Partition]:
+    return [draw(partitions(number)) for number in range(draw(st.integers(1, 6)))]
+
+
+SOME = st.sets(st.sampled_from(BROKERS), max_size=2)
+FLAG = st.integers(0, 1)
 
 
 @examples(2_000)
-@given(state=states())
-def test_headline_risk_gate_pairs_and_whatif_lose_agree_about_any_state(state: ShardState):
+@given(
+    parts=several_partitions(),
+    fenced=SOME,
+    silent=SOME,
+    configs=st.fixed_dictionaries(
+        {
+            "min_insync_replicas": st.integers(1, 3),
+            "unclean_leader_election": FLAG,
+            "elr_enabled": FLAG,
+        }
+    ),
+)
+def test_headline_risk_gate_pairs_and_whatif_lose_agree_about_any_state(
+    parts: list[Partition], fenced: set[int], silent: set[int], configs: dict[str, int]
+):
+    state = a_state(*parts, brokers=BROKERS, fenced=[*fenced], silent=[*silent], **configs)
     brokers = state[Brokers]
     ids = brokers.broker
     found = contingencies([state], ids, racks_of(brokers, ids)).broker
