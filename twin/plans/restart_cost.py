@@ -61,6 +61,8 @@ def restart_costs(state: ShardState, together: Collection[int], loss: Loss) -> R
     mine = whatif.on_brokers(here[Assignment].broker, together)
     leaves = any_slot(members & electorate.candidates.is_acceptable & mine)
     left, least = count_slots(members & ~away & ~mine), here[LeaderMinIsr].min_isr
+    falls_short = np.zeros(len(rows), bool)
+    falls_short[np.searchsorted(rows, loss.row)] = loss.under_min_isr
     leads = np.flatnonzero(whatif.on_brokers(state[Partitions].leader[loss.row], together))
     costs: dict[str, RestartCost] = {}
     for rule, next_leaders in loss.next_leaders.items():
@@ -73,7 +75,7 @@ def restart_costs(state: ShardState, together: Collection[int], loss: Loss) -> R
         costs[rule] = RestartCost(
             leaders_moved=int((following.leader != NO_BROKER).sum()),
             offline=int((following.leader == NO_BROKER).sum()),
-            under_min_isr=int((leaves & (left < least)).sum()),
+            under_min_isr=int((leaves & falls_short).sum()),
             at_min_isr=int((leaves & (left == least)).sum()),
             cold_leaders=int(cold.sum()),
             remote_bytes=int(remote[remote != UNKNOWN].sum()),
