@@ -384,14 +384,17 @@ def brokers_frame(
 
 
 def quorum_frame(
-    voters: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, active: int = 1, **stamp: Any
-) -> Frame:
-    """The controller quorum, whose voters are all caught up."""
-    n = len(voters)
+    voters: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, active: int = 1, *,
+    caught_up_at_ms: Mapping[int, int] | None = None, ends: Mapping[int, int] | None = None,
+    **stamp: Any,
+) -> Frame:  # fmt: skip
+    """The controller quorum, whose voters are all caught up but for those that are given."""
+    caught_up, end = caught_up_at_ms or {}, ends or {}
     return _frame(
         QuorumFrame, at_ms, stamp,
         node=_ints(voters), is_active=np.array([v == active for v in voters], bool),
-        log_end_offset=_ints([100] * n), caught_up_at_ms=_ints([at_ms] * n),
+        log_end_offset=_ints([end.get(v, 100) for v in voters]),
+        caught_up_at_ms=_ints([caught_up.get(v, at_ms) for v in voters]),
     )  # fmt: skip
 
 

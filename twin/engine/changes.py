@@ -19,6 +19,7 @@ from twin.engine.risks import OpenRisks
 from twin.engine.rows import common_rows
 from twin.engine.shard_reports import CLUSTER
 from twin.engine.state import ShardState
+from twin.kafka.internal_topics import STOPPING_RISKS, WHAT_STOPS
 from twin.tables.state import GroupOffsets, Groups, PartitionIndex, Partitions, Topics
 
 BROKER_EVENTS_SHARD: Final = 0
@@ -119,11 +120,18 @@ def _risks(earlier: ShardState, after: ShardState) -> Iterator[Change]:
         opened, closed = int(now[row] & ~was[row]), int(was[row] & ~now[row])
         for number, risk in enumerate(after.catalog.risks):
             if opened >> number & 1:
-                text = f"{{p}}: {risk.sentence}"
+                text = f"{{p}}: {risk.sentence}{_what_stops(after, row, risk.name)}"
                 yield _change(after, "risk_opened", Occurrence(text, row, detail=risk.name))
             elif closed >> number & 1:
                 text = f"{{p}}: the risk {risk.name} has closed"
                 yield _change(after, "risk_closed", Occurrence(text, row, detail=risk.name))
+
+
+def _what_stops(state: ShardState, row: int, risk: str) -> str:
+    """What stops by that risk, if the topic is one of Kafka's own; follows a colon."""
+    topic = str(state[Topics].topic[state[PartitionIndex].topic_index[row]])
+    stops = WHAT_STOPS.get(topic, "") if risk in STOPPING_RISKS else ""
+    return stops and f": {stops}"
 
 
 def _change(state: ShardState, kind: str, what: Occurrence) -> Change:

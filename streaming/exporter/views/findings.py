@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from twin.arrays.plain import counted
+from twin.kafka.internal_topics import STOPPING_RISKS
 
 PartitionData = Mapping[str, Any]
 
@@ -23,6 +24,16 @@ _STAYED: Final = {
     False: " KIP-501 would not have kept it either.",
     None: "",
 }
+
+
+def _what_stops(partition: PartitionData) -> Iterator[str]:
+    """Of Kafka's own topics, what stops now, or would."""
+    if stops := partition.get("what_stops"):
+        is_so = not STOPPING_RISKS.isdisjoint(partition["risks"])
+        when = (
+            "This stops now" if is_so else "If it had no leader or refused writes, this would stop"
+        )
+        yield f"{when}: {stops}."
 
 
 def _records_lost(partition: PartitionData) -> Iterator[str]:
@@ -141,6 +152,7 @@ def _open_transaction(partition: PartitionData) -> Iterator[str]:
 
 
 FINDINGS: Final[Sequence[Callable[[PartitionData], Iterator[str]]]] = (
+    _what_stops,
     _records_lost,
     _shrinks,
     _catching_up,

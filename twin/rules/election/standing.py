@@ -16,8 +16,9 @@ from twin.declarations.declare import gauge, other_elections, rule
 from twin.declarations.signature import ByKafka, EachRule
 from twin.declarations.table import NO_BROKER, UNKNOWN, Int32, PartitionTable, column
 from twin.kafka.election import Outcome
+from twin.rules.election.after_loss import LeadersAfterLoss
 from twin.rules.election.ballots import Ballot, in_isr
-from twin.rules.election.next_leader import Electorate, NextLeaders, hold_election, state_as_it_is
+from twin.rules.election.next_leader import Electorate, hold_election, state_as_it_is
 from twin.rules.partitions.topic_configs import LeaderMinIsr, holds_unclean_elections
 from twin.rules.replication.isr import IsrSizes
 from twin.tables.state import Partitions
@@ -75,13 +76,13 @@ def partitions_by_election_rule(
     partitions: Partitions,
     least: LeaderMinIsr,
     now: EachRule[Standings],
-    following: EachRule[NextLeaders],
+    after: EachRule[LeadersAfterLoss],
 ) -> Mapping[tuple[str, str], int]:
     """The partitions in each state; those that nobody has described yet count in none."""
     is_described = partitions.described_at_ms != UNKNOWN
     counts: dict[tuple[str, str], int] = {}
     for name, each in now.items():
-        is_led, outcome = each.leader != NO_BROKER, following[name].outcome
+        is_led, outcome = each.leader != NO_BROKER, after[name].outcome
         states = {
             "offline": ~is_led,
             "under_min_isr": is_led & (each.in_sync < least.min_isr),

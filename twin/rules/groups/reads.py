@@ -72,6 +72,10 @@ class ReadsFrom(IntEnum):
     AHEAD = 4  # the log ends before its offset: the consumer is reset, or stops
 
 
+CANNOT_READ: Final = (ReadsFrom.NOWHERE, ReadsFrom.NOBODY, ReadsFrom.AHEAD)
+"""Where a group gets none of its next records."""
+
+
 class GroupReads(
     SparseTable, kind="group_reads", on_demand="a comparison of stored offsets and settings"
 ):
