@@ -204,6 +204,7 @@ IN_JSON_ALONE = {
         "stable_below_local_start",
         "stable_below_remote_end",
     },
+    "said in a sentence by why, which the console shows": {"what_stops"},
     "what a tap has read, for who looks into KIP-501 or KIP-1023": {
         "in_sync_kip501",
         "last_fetch_at_ms",
