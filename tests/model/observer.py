@@ -46,6 +46,7 @@ class Memory:
     is_unclean: bool = False  # a leader since ``led`` was not among these
     in_doubt: set[int] = field(default_factory=set)  # answered, perhaps before they truncated
     losses: list[dict[str, Any]] = field(default_factory=list)
+    hit_committed: dict[int, bool] = field(default_factory=dict)  # by the time of the loss
     doubts_at_ms: set[int] = field(default_factory=set)  # such a replica led
     committed: int | None = None
     committed_at_ms: int = 0
@@ -127,6 +128,8 @@ class Observer:
         )
         is_shorter = p.leader == led.broker or had_it
         cause = "shorter_log" if is_shorter else "acks_1"
+        # What really was: an observer would have to know more than it is told.
+        memory.hit_committed[self.now_ms] = p.committed_up_to.get(led.epoch, 0) > first
         memory.losses.append(
             {
                 "at_ms": self.now_ms,

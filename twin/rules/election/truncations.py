@@ -37,7 +37,7 @@ _STAYS_MS: Final = PRIOR_END_STAYS_MS
 as an answer before its truncation counts, it is known up to where that was the leader's log."""
 
 
-class Truncations(SparseTable, kind="truncations", version=3):
+class Truncations(SparseTable, kind="truncations", version=4):
     """[N] one row a replica that diverged from a new leader, or may have: it was away when the
     leader changed, or had answered before that with a longer log. Kept until it is back."""
 
@@ -47,6 +47,9 @@ class Truncations(SparseTable, kind="truncations", version=3):
     sampled_at_ms: Int64 = column("when it last answered before")
     was_leader: Bool = column("it led before the change", fill=False)
     is_unclean: Bool = column("the new leader was neither in the ISR nor in the ELR", fill=False)
+    was_in_isr: Bool = column(
+        "the new leader was in one of them, and the controller elects nobody else", fill=False
+    )
     answered_at_ms: Int64 = column(
         "when it answered again while its leader did not: it may have truncated before or not"
     )
@@ -158,6 +161,7 @@ def _diverged(it: ReplicaSamples, changes: LeaderChanges) -> Truncations:
         sampled_at_ms=np.where(was_leader[at, slot], changes.sampled_at_ms[at], sampled_at_ms),
         was_leader=was_leader[at, slot],
         is_unclean=changes.is_unclean[at],
+        was_in_isr=changes.was_in_isr[at],
         answered_at_ms=np.where(sampled_at_ms >= changes.changed_at_ms[at], sampled_at_ms, UNKNOWN),
         returned_at_ms=np.full(len(at), UNKNOWN, np.int64),
     )
