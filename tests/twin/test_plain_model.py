@@ -4,8 +4,8 @@ Clusters of five brokers are observed for some cycles while brokers die, hang, a
 back, lose disks, and are missed by the observer; logs are written, replicated, truncated, and
 diverge; ISRs shrink and grow; leaders are elected from the ISR and the ELR, as last known leaders,
 and unclean. Compared after each cycle: lost records (cause, first offset, lower bound of the end),
-whether committed records were among
-them (the twin may say that it is possible, and nothing wrong), replicas that will truncate and to where, what unclean successors lack, next leaders, silent
+whether committed records were among them (the twin may say that it is possible, and nothing wrong),
+replicas that will truncate and to where, what unclean successors lack, next leaders, silent
 successors and who follows them, and groups of consumers that are ahead of the log.
 
 Not covered: taps, estimates from rates, epochs that could not be read, reassignments, tiered logs,

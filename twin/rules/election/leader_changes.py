@@ -348,7 +348,7 @@ def _written(prev: PrevCycle, cycle: Cycle, row: Rows) -> Int64:
 
 
 def _epoch_starts(
-    row: Rows, old_epoch: Int32, leader_epoch: Int32, epochs: EpochEnds
+    row: Int32, old_epoch: Int32, leader_epoch: Int32, epochs: EpochEnds
 ) -> tuple[Int64, Bool, Int32]:
     """[N] where the old leader's epoch ends in the leader's log, whether that was asked, and the
     newest epoch that was found up to the one that was asked about.
