@@ -138,9 +138,7 @@ class TransactionSource(Source):
     ) -> Holders | None:
         """The holders of the transactions that were read in this cycle."""
         listing = status.listing
-        due = self._due(
-            listing.placement, offsets.last_stable_offset, offsets.high_watermark
-        )
+        due = self._due(listing.placement, offsets.last_stable_offset, offsets.high_watermark)
         if not due:
             return None
         deadline = context.deadline(_SHARE_OF_DEADLINE)
