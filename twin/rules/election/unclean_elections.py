@@ -148,25 +148,27 @@ def leader_was_elected_uncleanly(
 def _occurrence(elections: UncleanElections, i: int) -> Occurrence:
     old, new = int(elections.old_leader[i]), int(elections.new_leader[i])
     start, end = int(elections.start_offset[i]), int(elections.end_offset[i])
-    text = (
-        f"{{p}}: broker {new} was elected from outside the ISR and the ELR, after leader {old}: "
-        f"{_bounds(start, end, int(elections.end_estimate_offset[i]), old, new)}"
-    )
-    is_exact = bool(elections.start_is_exact[i])
-    if start != UNKNOWN and not is_exact:
+    text = f"{{p}}: broker {new} was elected from outside the ISR and the ELR, after leader {old}: "
+    text += _bounds(elections, i)
+    if start != UNKNOWN and not elections.start_is_exact[i]:
         text += "; the start is not exact, since the leader's epochs were not read"
     return Occurrence(text, int(elections.row[i]), broker=new, before=(end,), after=(start,))
 
 
-def _bounds(start: int, end: int, estimate: int, old: int, new: int) -> str:
+def _bounds(elections: UncleanElections, i: int) -> str:
     """What is known of the records that are lost."""
+    start, end = int(elections.start_offset[i]), int(elections.end_offset[i])
     if start == UNKNOWN:
-        return f"what it lacks is unknown, since broker {new} does not answer as leader"
+        return f"what it lacks is unknown, since broker {elections.new_leader[i]} does not answer"
+    begins = f"from offset {start} on"
     if end == UNKNOWN:
-        return f"records from offset {start} on may be lost; leader {old} never answered"
-    least, about = max(end - start, 0), max(estimate - start, 0)
-    lost = f"at least {plain.counted(least, 'record')} lost from offset {start} on"
-    return f"{lost} (estimated: {max(about, least)})"
+        return f"records {begins} may be lost; leader {elections.old_leader[i]} never answered"
+    least, estimate = max(end - start, 0), int(elections.end_estimate_offset[i]) - start
+    most = f"(estimated: {max(estimate, least)})"
+    if not least:
+        return f"records {begins} may be lost, none by the old leader's last answer {most}"
+    bound = "at least" if elections.start_is_exact[i] else "about"
+    return f"{bound} {plain.counted(least, 'record')} lost {begins} {most}"
 
 
 @gauge(

@@ -50,6 +50,7 @@ class LostRecords:
         changes = state[LeaderChanges]
         changes = changes.pick(
             changes.is_unclean
+            & ~changes.may_have_joined
             & (changes.changed_at_ms > self.begin_ms)
             & (changes.new_leader != NO_BROKER)
         )
