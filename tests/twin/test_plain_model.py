@@ -38,7 +38,7 @@ from tests.builders import (
 )
 from tests.examples import examples
 from tests.model.brokers import BROKERS, NOBODY, PlainCluster, PlainPartition
-from tests.model.observer import EpochEnd, Observer
+from tests.model.observer import EpochEnd, Memory, Observer
 from twin.declarations.table import UNKNOWN
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
@@ -159,11 +159,12 @@ def within_doubt(
 ) -> dict[str, Any]:
     """What the twin says, with the model's value where the twin says that it is not known.
 
-    A replica that has answered while its leader did not may have truncated before, or not.
+    A replica that has answered while its leader did not may have truncated before, or not. Nor do
+    offsets show of each that answers that it has: the twin may take it to lack more than it does.
     """
     memory, twin = observer.memory[p.number], dict(twin)
     twin["losses"] = [
-        {**loss, "cause": proven_cause(loss, twin["acknowledged"], model["losses"])}
+        {**loss, "cause": proven_cause(loss, twin["acknowledged"], model["losses"], memory.stood)}
         for loss in twin["losses"]
     ]
     bounds = [
@@ -175,24 +176,36 @@ def within_doubt(
         known = [loss for loss in twin["losses"] if loss not in bounds]
         twin["losses"] = sorted([*known, *exact], key=lambda loss: loss["at_ms"])
     if "truncations" in model:
-        known = [one for one in twin["truncations"] if one["broker"] not in memory.in_doubt]
-        known += [one for one in model["truncations"] if one["broker"] in memory.in_doubt]
+        doubtful = memory.in_doubt | memory.stood
+        known = [one for one in twin["truncations"] if one["broker"] not in doubtful]
+        known += [one for one in model["truncations"] if one["broker"] in doubtful]
         twin["truncations"] = sorted(known, key=lambda one: one["broker"])
         twin["successors"] = {
             broker: model["successors"][broker]
-            if broker in memory.in_doubt and records is None
+            if is_pessimistic(records, model["successors"][broker], broker, memory)
             else records
             for broker, records in twin["successors"].items()
         }
     return twin
 
 
+def is_pessimistic(records: int | None, exact: int, broker: int, memory: Memory) -> bool:
+    """It says of a replica in doubt that it lacks more, or that this is unknown."""
+    if records is None:
+        return broker in memory.in_doubt | memory.stood
+    return broker in memory.stood and records >= exact
+
+
 def proven_cause(
-    loss: dict[str, Any], acknowledged: dict[int, tuple[str, str]], losses: list[dict[str, Any]]
-) -> str:
-    """The model's cause, where the twin knows better: committed records were lost."""
+    loss: dict[str, Any], acknowledged: dict[int, tuple[str, str]], losses: list[dict[str, Any]],
+    stood: set[int],
+) -> str:  # fmt: skip
+    """The model's cause, where the twin knows better: committed records were lost; or where the
+    new leader had records of which it is unknown whether they were of the log."""
     said = acknowledged[loss["at_ms"]][0]
     known = {m["cause"] for m in losses if m["at_ms"] == loss["at_ms"]}
+    if loss["new_leader"] in stood and known == {"shorter_log"} and loss["cause"] == "acks_1":
+        return "shorter_log"
     return "acks_1" if said == "certain" and known == {"acks_1"} else str(loss["cause"])
 
 
@@ -230,6 +243,11 @@ def test_the_twin_says_of_each_partition_what_a_plain_model_says(seed):
                    f"leader {p.leader}, epoch {p.epoch}, ISR {p.isr}, ELR {p.elr}")  # fmt: skip
             assert not wrong(observer, p, found[p.number]), "\n".join(p.story)
             model = expected(observer, p)
+            observer.note_stood(p, {one["broker"] for one in found[p.number]["truncations"]})
+            for one in found[p.number]["truncations"]:
+                assert one["broker"] not in (
+                    set(p.isr) & answering if p.leader in answering else ()
+                )
             twin = within_doubt(observer, p, found[p.number], model)
             twin = {name: twin[name] for name in model}
             assert twin == model, "\n".join([f"{p.topic}-{p.number} {p.replicas}", *p.story])
