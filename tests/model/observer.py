@@ -167,7 +167,7 @@ class Observer:
         """Offsets do not show of all who answer that they have truncated; in the ISR they have."""
         memory = self.memory[p.number]
         memory.stood |= {b for b in listed if b in self.answering}
-        memory.stood -= set(p.isr) if p.leader in self.answering else set()
+        memory.stood -= set(p.isr)
 
     def unclean_successors(self, p: PlainPartition) -> dict[int, int]:
         """Records of the leader's last answer that each replica outside ISR and ELR lacks."""

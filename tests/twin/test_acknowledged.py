@@ -244,3 +244,15 @@ def test_a_clean_handover_says_nothing_of_records():
     state, texts = elected(before(1_000), epoch_end=1_000, end=1_000)
     assert texts == []
     assert "records_lost" not in conditions(state)
+
+
+def test_a_successor_that_had_the_committed_records_has_lost_them_itself():
+    """Both lost power; 2 had answered that it ends at 980."""
+    logs = {1: Log(1_000, high_watermark=980), 2: Log(980)}
+    state = a_state(Partition(replicas=(1, 2), logs=logs), brokers=(1, 2))
+    for n in (1, 2):
+        nobody = Partition(replicas=(1, 2), leader=-1, isr=(1, 2), epoch=2, silent=(1, 2))
+        state = a_state(nobody, since=state, at_ms=NOW_MS + n * 5 * SECOND)
+    state, _ = elected(state, at_ms=NOW_MS + 15 * SECOND)
+    assert verdict(state) == ("shorter_log", "certain")
+    assert is_paged(state)

@@ -125,3 +125,9 @@ def test_while_the_start_is_not_read_it_is_unknown_what_a_live_follower_has_in_c
     state = a_state(part, since=begun(), at_ms=NOW_MS + CYCLE)
     [lost] = [s["records_lost"] for s in shown(state)["unclean_successors"] if s["broker"] == 3]
     assert lost is None
+
+
+def test_a_follower_that_joined_the_isr_has_truncated_although_it_is_silent_since():
+    state = led_by_2(begun(), 1, 960, 950)
+    state = led_by_2(state, 2, 990, 950, isr=(2, 3), silent=(1, 3))
+    assert [t["broker"] for t in shown(state)["truncations"]] == [1]

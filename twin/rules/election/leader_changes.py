@@ -189,8 +189,8 @@ def leader_changes(prev: PrevCycle, it: Electors, cycle: Cycle) -> LeaderChanges
     committed = np.maximum(found.committed_offset, _logged_watermarks(found, it.watermarks))
     # Of a bound of the start it is not known on which side of a high watermark it is.
     is_proven = is_exact & (start != UNKNOWN) & (committed > start)
-    # Where nobody else is elected, it has lost them itself.
-    is_proven &= ~found.was_in_isr
+    # Where nobody else is elected, or where it had more, it has lost them itself.
+    is_proven &= ~found.was_in_isr & (_ends_before(found, it.prior) <= start)
     return replace(
         found,
         committed_offset=committed,
@@ -331,13 +331,17 @@ def _bounds(found: LeaderChanges, new_end: Int64, prior: PriorEnds) -> Int64:
     That is not beyond its first answer. One from outside the ISR has no more of the old leader's
     log than it answered last before it led, but for what it has fetched in a cycle.
     """
-    silent = keys.look_up(
-        keys.pack(prior.row, prior.broker), prior.end_offset,
-        keys.pack(found.row, found.new_leader),
-    )  # fmt: skip
-    before = np.where(found.prior_end_offset != UNKNOWN, found.prior_end_offset, silent)
+    before = found.prior_end_offset
+    before = np.where(before != UNKNOWN, before, _ends_before(found, prior))
     is_capped = found.is_unclean & (before != UNKNOWN)
     return np.where(is_capped, np.minimum(new_end, before), new_end)
+
+
+def _ends_before(found: LeaderChanges, prior: PriorEnds) -> Int64:
+    """[N] where the log of the new leader ended before it was silent, or became shorter."""
+    its = keys.pack(prior.row, prior.broker)
+    ends: Int64 = keys.look_up(its, prior.end_offset, keys.pack(found.row, found.new_leader))
+    return ends
 
 
 def _written(prev: PrevCycle, cycle: Cycle, row: Rows) -> Int64:
@@ -358,7 +362,7 @@ def _epoch_starts(
     if not len(epochs):
         unknown = np.full(len(row), UNKNOWN, np.int64)
         return unknown, np.zeros(len(row), bool), unknown.astype(np.int32)
-    place = keys.find(epochs.row.astype(np.int64), row)
+    place = keys.find(epochs.row.astype(np.int64), row.astype(np.int64))
     known = (place != UNKNOWN) & (epochs.leader_epoch[place] == leader_epoch)
     known &= (epochs.prev_epoch[place] >= old_epoch) & (epochs.end_offset[place] != UNKNOWN)
     exact = known & (epochs.prev_epoch[place] == old_epoch)

@@ -122,7 +122,10 @@ def truncations(
     is_open = answers & ~both & ((kept.stood_at_ms == UNKNOWN) | (end != kept.seen_end_offset))
     answered_at_ms = np.where(answers & ~stands & (both | is_open), now_ms, kept.answered_at_ms)
     answered_at_ms = np.where(stands, UNKNOWN, answered_at_ms)
-    returned_at_ms = np.where(both & ~stands, now_ms, kept.returned_at_ms)
+    # Outside when it stood, in the ISR now: its leader has seen it caught up, if it answers or not.
+    joined = (kept.stood_at_ms != UNKNOWN) & it.roles.in_isr[kept.row, slot]
+    joined &= kept.returned_at_ms == UNKNOWN
+    returned_at_ms = np.where((both & ~stands) | joined, now_ms, kept.returned_at_ms)
     kept = replace(
         kept,
         seen_end_offset=np.where(stands, end, kept.seen_end_offset),

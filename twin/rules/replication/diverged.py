@@ -20,7 +20,7 @@ import numpy as np
 from twin.arrays import keys
 from twin.declarations.declare import rule
 from twin.declarations.signature import Before, Cycle
-from twin.declarations.table import NO_BROKER, UNKNOWN, Bool, Int32, Int64, SparseTable, column
+from twin.declarations.table import UNKNOWN, Bool, Int32, Int64, SparseTable, column
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
 from twin.tables.state import Assignment, Partitions, Replicas
 
@@ -54,9 +54,10 @@ def diverged_followers(
 ) -> DivergedFollowers:
     """Noticed in the first cycle in which the leader of a new epoch and the follower answer."""
     now_ms = cycle.observed_at_ms
-    is_new = (partitions.leader != previous.leader) & (previous.leader_epoch != UNKNOWN)
-    # A leader that answers first in a later cycle has no sample as leader yet.
-    is_new |= (previous.sampled_at_ms == UNKNOWN) & (previous.leader != NO_BROKER)
+    is_new = partitions.leader != previous.leader
+    # It may have been elected in an earlier cycle, in which it did not answer.
+    is_new |= previous.sampled_at_ms < cycle.prev_observed_at_ms
+    is_new &= previous.leader_epoch != UNKNOWN
     candidates = np.flatnonzero(is_new | before.row_mask(len(is_new)))
     candidates = candidates[leaders.sampled_at_ms[candidates] == now_ms]
     end, leader_end = replicas.log_end_offset[candidates], leaders.log_end_offset[candidates]
