@@ -5,8 +5,9 @@ samples of a cycle stand for fetches, and an estimate is late by at most one int
 followers' fetches are known, the leader's own numbers are used.
 
 A member of the ISR that did not answer in this cycle has fetched up to the high watermark at least,
-by the leader's own word. So a broker that the twin alone cannot reach does not look late. A follower
-whose log has diverged from its leader's is not caught up, however long it is (``diverged``).
+by the leader's own word. So a broker that the twin alone cannot reach does not look late. A
+follower whose log has diverged from its leader's is not caught up, however long it is
+(``diverged``).
 """
 
 from __future__ import annotations
