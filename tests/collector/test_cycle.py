@@ -234,7 +234,7 @@ def test_missing_rights_are_said_and_their_values_unknown(cluster: FakeCluster, 
     assert rows["orders", 0, 1]["local_start_timestamp_ms"] == -1
     assert rows["plain", 0, 3]["local_start_timestamp_ms"] == 5_000
     assert {p.place for p in ask.collector.problems} == {
-        *(("log dirs", b) for b in (1, 2, 3)), ("local start timestamps", -1)
+        *(("log dirs", b) for b in (1, 2, 3)), ("local start timestamps", -1), ("epoch ends", -1)
     }  # fmt: skip
     brokers = ask()[0, "brokers"].rows
     assert set(brokers.column("log_dir_total_bytes").to_pylist()) == {-1}

@@ -64,13 +64,14 @@ class Leaders(PartitionTable, kind="leaders", on_demand=_COPY):
         return leader_values
 
 
-class LeaderEnds(PartitionTable, kind="leader_ends", version=2, on_demand=_COPY):
+class LeaderEnds(PartitionTable, kind="leader_ends", version=3, on_demand=_COPY):
     """[P] the newest sample of each leader's log end."""
 
     leader: Int32 = column("broker id of the leader, -1 if none")
     leader_epoch: Int32 = column("leader epoch")
     offset: Int64 = column("log end offset")
-    sampled_at_ms: Int64 = column("when it was sampled")
+    high_watermark: Int64 = column("first offset that was not committed, as the leader answered")
+    sampled_at_ms: Int64 = column("when both were sampled")
 
 
 @rule
@@ -128,7 +129,11 @@ def leaders(roles: Roles, replicas: Replicas) -> Leaders:
 def leader_ends(partitions: Partitions, leaders: Leaders) -> LeaderEnds:
     """The columns that rates, caught-up times and losses are derived from."""
     return LeaderEnds(
-        partitions.leader, partitions.leader_epoch, leaders.log_end_offset, leaders.sampled_at_ms
+        partitions.leader,
+        partitions.leader_epoch,
+        leaders.log_end_offset,
+        leaders.high_watermark,
+        leaders.sampled_at_ms,
     )
 
 

@@ -110,6 +110,12 @@ def holds_unclean_elections(configs: TopicConfigs) -> Bool:
     return (configs.unclean_leader_election == 1) & (configs.unclean_elections != 0)
 
 
+def forbids_unclean_elections(configs: TopicConfigs) -> Bool:
+    """[P] nobody from outside the ISR is elected unless an operator asks for it; not where that
+    could not be read."""
+    return (configs.unclean_leader_election == 0) | (configs.unclean_elections == 0)
+
+
 @rule
 def leader_min_isr(partitions: Partitions, configs: TopicConfigs, brokers: Brokers) -> LeaderMinIsr:
     """The value is never above the partition's own replication; unknown counts as Kafka's 1.

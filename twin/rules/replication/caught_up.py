@@ -5,7 +5,9 @@ samples of a cycle stand for fetches, and an estimate is late by at most one int
 followers' fetches are known, the leader's own numbers are used.
 
 A member of the ISR that did not answer in this cycle has fetched up to the high watermark at least,
-by the leader's own word. So a broker that the twin alone cannot reach does not look late.
+by the leader's own word. So a broker that the twin alone cannot reach does not look late. A
+follower whose log has diverged from its leader's is not caught up, however long it is
+(``diverged``).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from twin.declarations.table import (
 )
 from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
+from twin.rules.replication.diverged import DivergedFollowers
 from twin.rules.replication.high_watermark import HighWatermarks, HighWatermarkSource
 from twin.tables.state import Assignment, FollowerStates, IsrRemovals, Partitions, Replicas
 
@@ -89,6 +92,8 @@ def sampled_caught_up(
     leaders: Leaders,
     previous_end: Before[LeaderEnds],
     before: Before[SampledCaughtUp],
+    diverged: DivergedFollowers,
+    assignment: Assignment,
 ) -> SampledCaughtUp:
     """The newest time at which the replica had all records of the leader.
 
@@ -109,6 +114,8 @@ def sampled_caught_up(
         fetched = (prev_end != UNKNOWN) & (known.end_offset > end) & (known.end_offset > prev_end)
         at_ms = np.maximum(at_ms, np.where(fetched, prev_at_ms, UNKNOWN))
     at_ms = np.maximum(at_ms, before.at_ms)
+    if len(diverged):  # and it was not with this leader
+        at_ms = np.where(diverged.slots(assignment), UNKNOWN, at_ms)
     return SampledCaughtUp(np.where(roles.is_leader, replicas.sampled_at_ms, at_ms))
 
 
@@ -138,6 +145,8 @@ def in_sync(
     roles: Roles,
     leaders: Leaders,
     limits: LagLimits,
+    diverged: DivergedFollowers,
+    assignment: Assignment,
     now_ms: NowMs,
 ) -> InSync:
     """The leader is in sync, and a follower at its log end or caught up recently enough.
@@ -151,16 +160,22 @@ def in_sync(
     judged = (at_ms != UNKNOWN) & (lag_max_ms != UNKNOWN)
     yes = roles.is_leader | ((end != UNKNOWN) & (end == leader_end))
     yes |= judged & (now_ms - at_ms <= lag_max_ms)
+    if len(diverged):
+        yes &= ~diverged.slots(assignment)
     behind = judged & (leader_end != UNKNOWN)
     no = ~yes & (behind | ~roles.in_isr)
     return InSync(np.where(yes, 1, np.where(no, 0, UNKNOWN)).astype(np.int8))
 
 
 @rule
-def lag(known: KnownEnds, leaders: Leaders) -> Lag:
-    """The lag of each replica, unknown where either log end is."""
+def lag(
+    known: KnownEnds, leaders: Leaders, diverged: DivergedFollowers, assignment: Assignment
+) -> Lag:
+    """The lag of each replica, unknown where either log end is, and where its log is another."""
     end, leader_end = known.end_offset, leaders.log_end_offset[:, None]
     has_both_ends = (end != UNKNOWN) & (leader_end != UNKNOWN)
+    if len(diverged):
+        has_both_ends &= ~diverged.slots(assignment)
     return Lag(np.where(has_both_ends, np.maximum(leader_end - end, 0), UNKNOWN))
 
 
