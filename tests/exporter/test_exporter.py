@@ -42,6 +42,7 @@ from tests.builders import (
     isr_changes_frame,
     partitions_frame,
     problems_frame,
+    quorum_frame,
     segments_frame,
 )
 from tests.reading import is_of_few
@@ -144,7 +145,7 @@ def a_full_store() -> SnapshotStore:
         Partition("moved", leader=2, isr=(2, 3), epoch=2), since=first, **config,
     )  # fmt: skip
     denied = ("log dirs", 2, "ClusterAuthorizationFailed", "DESCRIBE on the cluster is missing")
-    cycle = [*in_groups(readers, NOW_MS), problems_frame([denied])]
+    cycle = [*in_groups(readers, NOW_MS), problems_frame([denied]), quorum_frame()]
     state, _ = step(state, cycle, NOW_MS)
     copied = [SegmentEvent(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
               SegmentEvent(SegmentState.COPY_FINISHED, "s")]  # fmt: skip

@@ -43,6 +43,8 @@ NOT_SHOWN: Final = {
         "partition_elr_size",
         "replica_timestamp_suspect",
         "partitions_in_tier_disorder",
+        "partitions_by_tier_state",
+        "partition_overdue_bytes",
     ),
     "it counts what is not known or not judged; kafka-twin check and the API say why": (
         "replicas_coverage_not_judged",

@@ -29,10 +29,10 @@ from twin.declarations.table import (
 from twin.engine.state import ShardState
 from twin.questions.adds_up import AddsUp, highest, lowest, same
 from twin.rules.brokers.racks import rack_names, racks_of
+from twin.rules.election.after_loss import LeadersAfterLoss, away_replicas
 from twin.rules.election.balance import BalancedLeaders
 from twin.rules.election.ballots import Ballot
 from twin.rules.election.next_leader import Electorate, NextLeaders, elected_under, elected_without
-from twin.rules.election.silent_successors import silent_replicas
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
@@ -109,20 +109,15 @@ def described_on(state: ShardState, brokers: Collection[int]) -> Rows:
 def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     """The effect of fencing those brokers at once.
 
-    A replica that cannot lead now counts as lost too: the controller takes it out of the ISR when
-    it fences its broker, which an earlier listing does not show yet. So do those of brokers that do
-    not answer: Kafka may elect them until they are fenced, and elects again then. So the loss of
-    more brokers is never judged safer.
+    Replicas that are away count as lost too (``after_loss``). So the loss of more brokers is never
+    judged safer.
     """
     rows = described_on(state, brokers)
     # Nothing changes for the others, so no election is held for them.
     electorate = electorate_of(state).take(rows)
     roles = electorate.roles
     named = on_brokers(electorate.assignment.broker, brokers) & roles.is_assigned
-    lost_replicas = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
-    lost_replicas |= silent_replicas(
-        electorate.assignment, roles, state[Brokers], state.observed_at_ms
-    )
+    lost_replicas = named | away_replicas(electorate, state[Brokers], state.observed_at_ms)
     in_isr = roles.in_isr & roles.is_assigned
     following = elected_without(electorate, lost_replicas)
     # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
@@ -230,7 +225,7 @@ def eligibility(
     brokers = changed[Brokers]
     names, racks = rack_names(brokers), racks_of(brokers, kip1303)
     counts = np.bincount(racks[racks != UNKNOWN], minlength=len(names))
-    following = changed[NextLeaders].coverage
+    following = changed[LeadersAfterLoss].coverage
     waits_s = changed[WarmUp].warm_in_s[:, 0][cold[:, 0]]
     return Eligibility(
         local_log_ms=local_log_ms,

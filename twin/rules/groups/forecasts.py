@@ -26,9 +26,9 @@ from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.coverage import LocalLog
 from twin.rules.tiering.warm_up import NEVER
 from twin.tables.enums import NOT_SET
-from twin.tables.state import Replicas
 
 SAME_RATE_S: Final = 60
 """How long a group is taken to go on as it did, while its offsets are not read again."""
@@ -58,7 +58,7 @@ def group_forecasts(
     lags: GroupLags,
     reads: GroupReads,
     leaders: Leaders,
-    replicas: Replicas,
+    local: LocalLog,
     configs: TopicConfigs,
     growth: Growth,
     sizes: RecordSizes,
@@ -67,7 +67,7 @@ def group_forecasts(
     """A forecast is unknown if it needs an unknown number, and NEVER if nothing is left to read."""
     if not len(moves):
         return GroupForecasts.empty()
-    run = _Run.from_tables(moves, leaders, replicas, growth, sizes, now_ms)
+    run = _Run.from_tables(moves, leaders, local, growth, sizes, now_ms)
     row = moves.row.astype(np.intp)
     tiered = configs.remote_storage[row]
     kept_ms, kept_bytes = configs.retention_ms[row], configs.retention_bytes[row]
@@ -108,14 +108,14 @@ class _Run:
 
     @staticmethod
     def from_tables(
-        moves: GroupMoves, leaders: Leaders, replicas: Replicas, growth: Growth,
+        moves: GroupMoves, leaders: Leaders, log: LocalLog, growth: Growth,
         sizes: RecordSizes, now_ms: int,
     ) -> _Run:  # fmt: skip
         row = moves.row.astype(np.intp)  # numpy indexes more slowly by another type
         end, local = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
-        place = row * replicas.log_end_offset.shape[1] + np.maximum(leaders.slot[row], 0)
-        started_ms = replicas.local_start_timestamp_ms.ravel()[place]
-        oldest_ms = np.where(started_ms == UNKNOWN, np.nan, np.maximum(now_ms - started_ms, 0))
+        place = row * log.local_log_span_ms.shape[1] + np.maximum(leaders.slot[row], 0)
+        span_ms = log.local_log_span_ms.ravel()[place]
+        oldest_ms = np.where(span_ms == UNKNOWN, np.nan, span_ms)
         has_local_log = (end != UNKNOWN) & (local != UNKNOWN) & (end > local)
         appended = growth.appended_records_per_s[row]
         # The last record of an idle log is of unknown age: perhaps as old as the first.
