@@ -47,7 +47,9 @@ class IsrEnds(
     all_answered: Bool = column("every member answered", fill=False, in_api=False)
 
 
-class HighWatermarks(PartitionTable, kind="high_watermark", on_demand="a lookup in stored columns"):
+class HighWatermarks(
+    PartitionTable, kind="high_watermark", api="", on_demand="a lookup in stored columns"
+):
     """[P] up to where the records of each partition are committed, in this cycle."""
 
     high_watermark: Int64 = column(
