@@ -86,6 +86,15 @@ def test_what_is_not_uploaded_stays_as_long_as_the_oldest_record_has():
     assert until(running(5_000, 0, tiered_to=4_000, **configs))[0] == pytest.approx(500.0)
 
 
+def test_while_remote_storage_is_away_retention_deletes_nothing_that_is_not_uploaded():
+    """KAFKA-19952: the local log has outlived retention.ms, since it waits for its uploads."""
+    away = {"local_span_s": 2_000, "retention_ms": 1_000_000, "local_retention_ms": 600_000}
+    assert until(running(5_000, 0, tiered_to=6_000, **away))[1] == 0.0
+    assert np.isnan(until(running(5_000, 0, tiered_to=4_000, **away))[1])
+    assert group_risks(running(5_000, 0, tiered_to=4_000, **away)) == set()
+    assert until(running(5_000, 0, tiered_to=4_000, copies_disabled=1, **away))[1] == 0.0
+
+
 def test_seconds_until_retention_deletes_what_it_has_not_read():
     assert until(running(5_000, 0, retention_ms=2_000_000))[1] == pytest.approx(1_500.0)
     assert until(running(5_000, 0, retention_ms=400_000))[1] == 0.0

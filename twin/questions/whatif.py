@@ -38,6 +38,8 @@ from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
 from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, cannot_start
 from twin.rules.tiering.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
+from twin.rules.tiering.tier_states import TierState, TierStates
+from twin.rules.tiering.upload import UploadLag
 from twin.rules.tiering.warm_up import NEVER, WarmUp, is_unreachable
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
@@ -355,7 +357,8 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
     """The state with this local retention of tiered topics (UNKNOWN: as now).
 
     Logs are assumed to be evenly dense. Logs above the new limit count as truncated at once;
-    shorter ones stay as they are until they have grown.
+    shorter ones stay as they are until they have grown. What is not uploaded stays on disk. Where
+    copies are disabled, retention holds in place of local retention (KIP-950).
     """
     local, now_ms = state[LocalLog], state.judged_at_ms
     span, log_bytes = local.local_log_span_ms, local.held_bytes
@@ -365,12 +368,16 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
     if local_bytes != UNKNOWN:
         fits = np.where(log_bytes > local_bytes, local_bytes / np.maximum(log_bytes, 1), 1.0)
         share = np.minimum(share, fits)
-    tiered = state[TopicConfigs].remote_storage == 1
-    share = np.where(tiered[:, None], share, 1.0)
-    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (log_bytes, span))
     was = state[Replicas]
     start, end = was.local_log_start_offset, was.log_end_offset
     is_known = (start != UNKNOWN) & (end != UNKNOWN)
+    waiting = np.maximum(state[UploadLag].upload_lag_records, 0)[:, None]
+    waits = np.where(is_known & (end > start), waiting / np.maximum(end - start, 1), 0.0)
+    share = np.maximum(share, np.minimum(waits, 1.0))
+    states = state[TierStates].tier_state
+    obeys = (state[TopicConfigs].remote_storage == 1) & (states != TierState.COPIES_DISABLED)
+    share = np.where(obeys[:, None], share, 1.0)
+    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (log_bytes, span))
     cut_start = end - np.floor((end - start) * share).astype(np.int64)
     replicas = replace(
         was,

@@ -74,12 +74,15 @@ def group_forecasts(
     is_unset = (kept_ms == NOT_SET) | (kept_bytes == NOT_SET)
     local_ms, local_bytes = configs.local_retention_ms[row], configs.local_retention_bytes[row]
     uploaded = moves.committed_offset <= leaders.last_tiered_offset[row]
+    waits = (tiered == 1) & (configs.copies_disabled[row] != 1) & ~uploaded
     remote = run.until(
-        np.where((local_ms >= 0) & ~uploaded, np.maximum(local_ms, run.oldest_ms), local_ms),
-        np.where((local_bytes >= 0) & ~uploaded, np.maximum(local_bytes, run.held_bytes),
-                 local_bytes),
-    )  # fmt: skip
-    loss = run.until(kept_ms, kept_bytes)
+        np.where((local_ms >= 0) & waits, np.maximum(local_ms, run.oldest_ms), local_ms),
+        np.where((local_bytes >= 0) & waits, np.maximum(local_bytes, run.held_bytes), local_bytes),
+    )
+    # A log that has outlived retention waits for its uploads: when these go on nobody knows.
+    outlives = (run.oldest_ms > kept_ms) & (kept_ms >= 0)
+    outlives |= (run.held_bytes > kept_bytes) & (kept_bytes >= 0)
+    loss = np.where(waits & outlives, np.nan, run.until(kept_ms, kept_bytes))
     loss, remote = (np.where(is_unset, np.nan, each) for each in (loss, remote))
     remote = np.where(tiered == 0, NEVER, np.where(tiered == 1, remote, np.nan))
     at_end = lags.lag_records == 0

@@ -273,7 +273,10 @@ def suspect_timestamps(
     if len(row):
         few, kept_ms = replicas.take(row), kept_ms[row][:, None]
         started, start = few.local_start_timestamp_ms, few.local_log_start_offset
-        odd = cannot_be(few, first.take(row), now_ms) | (now_ms - started > kept_ms)
+        # What is not uploaded outlives retention.
+        waits = ((configs.remote_storage == 1) & (configs.copies_disabled != 1))[row, None]
+        deletes = ~waits | (start <= few.last_tiered_offset)
+        odd = cannot_be(few, first.take(row), now_ms) | ((now_ms - started > kept_ms) & deletes)
         is_empty = (start == few.log_end_offset) & (start != UNKNOWN)
         suspect[row] = odd & (started != UNKNOWN) & ~is_empty
     return SuspectTimestamps(suspect)
