@@ -29,6 +29,8 @@ NOT_SHOWN: Final = {
         "broker_loss_remote_read_seconds",
         "broker_one_replica_partitions",
         "broker_one_replica_accepted_partitions",
+        "broker_leader_even_share_ratio",
+        "broker_min_insync_replicas",
     ),
     "a panel shows what follows from it": (
         "partitions",
