@@ -172,7 +172,9 @@ def test_the_columns_of_silent_brokers_are_marked_and_the_first_sentence_names_t
     shown.show(silenced((5,)))
     page = open_view()
     expect(page.locator("h1 .bad").first).to_have_text(
-        re.compile(r"^Broker 5 has not answered since .* UTC\. You can lose any broker but 1 and 4\.$")
+        re.compile(
+            r"^Broker 5 has not answered since .* UTC\. You can lose any broker but 1 and 4\.$"
+        )
     )
     expect(page.locator(".matrix col.silent")).to_have_count(1)
 

@@ -209,6 +209,24 @@ def test_offsets_that_may_be_no_records_are_a_warning_and_no_page(kind, config):
     assert group_risks(state) == {"consumer_may_lose_records"}
 
 
+def test_a_log_that_retention_has_emptied_is_what_it_was_seen_to_be():
+    """Its own first batch is gone; and a transaction that was seen once stays known."""
+
+    def after(*kinds: int) -> set[str]:
+        state = None
+        for i, kind in enumerate((*kinds, UNKNOWN)):
+            part = Partition(log=Log(start=60, local_start=60, first_batch=kind))
+            at = {} if state is None else {"since": state}
+            group = Group(offsets=[(part, 50)])
+            state = cycle(group, parts=(part,), at_ms=NOW_MS + i * 5_000, retention_ms=DAY_MS, **at)
+        assert state is not None
+        return group_risks(state)
+
+    assert after(BatchKind.PLAIN) == {"consumer_loses_records"}
+    assert after(BatchKind.TRANSACTIONAL, BatchKind.PLAIN) == {"consumer_may_lose_records"}
+    assert after() == {"consumer_may_lose_records"}
+
+
 def test_a_group_that_left_a_topic_loses_nothing_there():
     """kminion 5, Burrow 504: it is stable, has members, and none is assigned the partition."""
     part = Partition(log=Log(start=60, local_start=60))

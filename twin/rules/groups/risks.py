@@ -20,6 +20,7 @@ from twin.declarations.table import UNKNOWN, Bool, Float64, Int8, Int64, SparseT
 from twin.rules.groups.forecasts import group_forecasts
 from twin.rules.groups.moves import GroupMoves, group_lags, is_ahead, is_in_use
 from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
+from twin.rules.partitions.batch_kinds import BatchKinds
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
@@ -67,6 +68,7 @@ def groups_near_risk(
     sizes: RecordSizes,
     selectors: LeaderSelectors,
     local: LocalLog,
+    kinds: BatchKinds,
     cluster: Configs,
     now_ms: NowMs,
 ) -> GroupsNearRisk:
@@ -98,18 +100,18 @@ def groups_near_risk(
         )
         until_remote_s[overtaken] = until.until_remote_s
         until_loss_s[overtaken] = until.until_loss_s
-    is_certain = are_records(leaders, configs)[reads.row.astype(np.intp)]
+    is_certain = are_records(kinds, configs)[reads.row.astype(np.intp)]
     return GroupsNearRisk(reads.row, reads.reads_from, until_remote_s, until_loss_s, is_certain)
 
 
-def are_records(leaders: Leaders, configs: TopicConfigs) -> Bool:
+def are_records(kinds: BatchKinds, configs: TopicConfigs) -> Bool:
     """[P] offsets of the log that retention deletes are records that consumers would have read.
 
     Not so in a compacted log, nor in one of transactions: markers have offsets, and aborted records
     are not read. Without retention somebody deleted the records by request.
     """
     retains = (configs.retention_ms >= 0) | (configs.retention_bytes >= 0)
-    is_plain: Bool = leaders.local_start_batch == BatchKind.PLAIN
+    is_plain: Bool = kinds.least == BatchKind.PLAIN
     return is_plain & (configs.compacted == 0) & retains
 
 
