@@ -89,13 +89,14 @@ def _of_most(values: Int64) -> int:
     ),
 )
 def leads_otherwise(settings: OtherSettings) -> ByBroker:
-    """Unknown where the settings of the broker are."""
-    return ByBroker(settings.broker, settings.differs.astype(np.int64))
+    """Brokers of unknown settings are not judged; the table says so."""
+    is_known = settings.differs != UNKNOWN
+    return ByBroker(settings.broker[is_known], settings.differs[is_known].astype(np.int64))
 
 
 @gauge(
     "min_insync_replicas",
-    "min.insync.replicas of the broker, by which it leads partitions of topics that have none.",
+    "Replicas in sync that the broker, as leader, asks for where the topic sets no minimum.",
     level="broker",
 )
 def broker_min_insync_replicas(settings: OtherSettings) -> ByBroker:
