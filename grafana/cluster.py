@@ -445,7 +445,7 @@ def _controllers() -> Json:
     return table(
         "Controllers",
         "The voters of the controller quorum, which need not be brokers. One that does not follow "
-        "the active controller is away or behind, and is no part of a majority.",
+        "the active controller is away or behind, and does not count towards a majority.",
         ("node",),
         [
             TableColumn("Follows", expr("follows"), Look(mapping=YES_NO)),

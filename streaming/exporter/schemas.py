@@ -243,7 +243,7 @@ def _group_fields(catalog: Catalog) -> tuple[dict[str, Schema], dict[str, Schema
     reads: dict[str, Schema] = {
         "in_use": {
             "type": "boolean",
-            "description": "it reads partitions: it has members, or moved lately",
+            "description": "it has members, or an offset of it changed lately",
         },
         "reads_from": obj(dict.fromkeys(groups_views.PLACES, INTEGER), what=what),
         "if_leader_lost_unread": {**INTEGER, "description": "partitions nobody would lead"},

@@ -88,7 +88,7 @@ def _text(data: Mapping[str, Any]) -> Answer:
 
 
 def _elr_lines(data: Mapping[str, Any]) -> list[str]:
-    """What the change costs by clearing the ELR: a sentence, and the worst partitions."""
+    """A sentence about the ELRs that the change clears; it names the partitions worst off."""
     cleared, worse = data["elr_cleared"], data["elr_without_successor"]
     if not cleared:
         return []

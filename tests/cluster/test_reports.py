@@ -1,4 +1,4 @@
-"""What operators reported of real clusters, tried on real brokers: the twin's word and Kafka's."""
+"""Reports of operators, reproduced on real brokers: what the twin says against what Kafka does."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Observer:
         )
         is_shorter = p.leader == led.broker or had_it
         cause = "shorter_log" if is_shorter else "acks_1"
-        # What really was: an observer would have to know more than it is told.
+        # The truth, which the observer cannot see, for the assertions of the test.
         memory.hit_committed[self.now_ms] = p.committed_up_to.get(led.epoch, 0) > first
         memory.losses.append(
             {

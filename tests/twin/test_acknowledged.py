@@ -136,7 +136,7 @@ def test_a_tap_that_is_late_by_a_cycle_makes_the_election_unclean_then():
     assert "the new leader 2 lacks them" in text
     assert (verdict(state), is_paged(state)) == (("unclean", "possible"), True)
     _, texts = elected(state, at_ms=at_ms + SECOND)
-    assert texts == [], "it is told once"
+    assert texts == [], "the event is reported once"
 
 
 def test_a_removal_that_was_followed_by_a_return_says_nothing():

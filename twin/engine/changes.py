@@ -101,8 +101,9 @@ def _created_and_deleted(
 def _anew(made: Change, before: ShardState, row: int) -> str:
     """The text of a partition of a topic that was deleted and made anew."""
     offsets = before[GroupOffsets]
-    at = (offsets.row == row) & (offsets.committed_offset != UNKNOWN)
-    groups = sorted({str(name) for name in before[Groups].group[offsets.group_index[at]]})
+    first, stop = np.searchsorted(offsets.row, [row, row + 1])
+    here = offsets.group_index[first:stop][offsets.committed_offset[first:stop] != UNKNOWN]
+    groups = sorted(map(str, before[Groups].group[here]))
     text = f"{made.text}: another topic of that name"
     if not groups:
         return text

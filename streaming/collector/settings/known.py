@@ -14,7 +14,7 @@ from typing import Final
 
 
 class Use(StrEnum):
-    """What the twin does with a setting."""
+    """Whether the twin uses a setting."""
 
     USED = "used"
     NOT_NEEDED = "not needed"
@@ -118,7 +118,8 @@ SETTINGS: Final = (
         Level.BROKER, Use.MISSING,
         retention_ms="a static default (log.retention.*) that differs between brokers is taken "
         "from the broker that was asked; topics that set it are right",
-        remote_log_storage_system_enable="a broker without remote storage is not told from others",
+        remote_log_storage_system_enable="the twin does not notice a broker on which remote "
+        "storage is disabled",
         message_timestamp_after_max_ms="timestamps in the future are suspect wherever they occur",
     ),
 )  # fmt: skip

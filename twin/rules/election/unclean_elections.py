@@ -72,17 +72,7 @@ def _of_changes(changes: LeaderChanges, now_ms: int) -> UncleanElections:
     is_due |= now_ms - changes.changed_at_ms >= EPOCH_END_WITHIN_MS
     is_due &= changes.new_leader != NO_BROKER
     unclean = changes.pick(changes.is_unclean & ~changes.may_have_joined & is_due)
-    return UncleanElections(
-        row=unclean.row,
-        at_ms=np.full(len(unclean), now_ms),
-        old_epoch=unclean.old_epoch,
-        old_leader=unclean.old_leader,
-        new_leader=unclean.new_leader,
-        start_offset=unclean.start_offset,
-        start_is_exact=unclean.start_is_exact,
-        end_offset=unclean.end_offset,
-        end_estimate_offset=unclean.end_estimate_offset,
-    )
+    return _elections(unclean, now_ms)
 
 
 def _of_losses(losses: RecordsLost, now_ms: int) -> UncleanElections:
@@ -92,17 +82,14 @@ def _of_losses(losses: RecordsLost, now_ms: int) -> UncleanElections:
         & (losses.old_epoch != UNKNOWN)
         & (now_ms - losses.at_ms <= LOSS_WINDOW_MS)
     )
-    return UncleanElections(
-        row=unclean.row,
-        at_ms=np.full(len(unclean), now_ms),
-        old_epoch=unclean.old_epoch,
-        old_leader=unclean.old_leader,
-        new_leader=unclean.new_leader,
-        start_offset=unclean.start_offset,
-        start_is_exact=unclean.start_is_exact,
-        end_offset=unclean.end_offset,
-        end_estimate_offset=unclean.end_estimate_offset,
-    )
+    return _elections(unclean, now_ms)
+
+
+def _elections(of: LeaderChanges | RecordsLost, now_ms: int) -> UncleanElections:
+    """The columns that both tables have."""
+    shared = [c.name for c in UncleanElections.columns if c.name != "at_ms"]
+    columns = {name: getattr(of, name) for name in shared}
+    return UncleanElections(at_ms=np.full(len(of), now_ms), **columns)
 
 
 def _key(elections: UncleanElections) -> Int64:

@@ -47,8 +47,8 @@ class GroupLags(SparseTable, kind="group_lags", on_demand="a difference of store
         fill=float("nan"),
     )
     in_use: Bool = column(
-        "a member is assigned the partition, or the group has no members and moved here within "
-        "`collector.group_in_use_ms`",
+        "a member is assigned the partition, or the group has no members and its offset changed "
+        "within `collector.group_in_use_ms`",
         fill=False,
     )
 
