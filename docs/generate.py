@@ -15,6 +15,7 @@ from docs.pages import (
     day_one,
     metrics,
     security,
+    settings,
     tables,
     troubleshooting,
 )
@@ -28,6 +29,7 @@ PAGES: Final = {
     "day-one.md": day_one.page,
     "metrics.md": metrics.page,
     "security.md": security.page,
+    "settings.md": settings.page,
     "tables.md": tables.page,
     "troubleshooting.md": troubleshooting.page,
 }

@@ -429,6 +429,33 @@ def _brokers() -> Json:
     )
 
 
+def _spare_controllers() -> Json:
+    return _count(
+        "Controllers to spare",
+        "controllers_spare",
+        "Voters of the controller quorum that may go before no leader is elected.",
+        PLAIN,
+    )
+
+
+def _controllers() -> Json:
+    def expr(name: str) -> str:
+        return _HERE.latest(f"controller_{name}", "node")
+
+    return table(
+        "Controllers",
+        "The voters of the controller quorum, which need not be brokers. One that does not follow "
+        "the active controller is away or behind, and does not count towards a majority.",
+        ("node",),
+        [
+            TableColumn("Follows", expr("follows"), Look(mapping=YES_NO)),
+            TableColumn("Not caught up for", expr("behind_seconds"), Look("s")),
+            TableColumn("Records behind", expr("behind_records")),
+        ],
+        empty="No controller is known: the quorum does not answer, or there is ZooKeeper",
+    )
+
+
 def _loads_after_loss() -> Json:
     """A table of brokers with the share of their capacity that they carry after the worst loss."""
     return table(
@@ -470,6 +497,11 @@ DASHBOARD: Final = Dashboard(
             "Partitions at risk",
             band(10, _at_risk(), _risks(), widths=(15, 9)),
             band(7, _risks_over_time()),
+        ),
+        row(
+            "Controllers",
+            band(5, _spare_controllers(), _controllers(), widths=(5, 19)),
+            is_collapsed=True,
         ),
         row("Too small for any loss, and not judged", band(4, *_small()), is_collapsed=True),
         row(

@@ -204,14 +204,20 @@ def _elections() -> Json:
     names = {
         "records_lost_recent": "lost",
         "records_truncated_recent": "only the old leader had them",
+        "unclean_elections_recent": "unclean elections",
     }
     return lines(
         "Records lost in leader elections",
-        "In the last hour, lower bounds. No producer with acks=all got an acknowledgement for "
-        "records that only the old leader had when a replica in sync took over.",
+        "In the last hour, lower bounds. Where a replica took over that was in sync by all that is "
+        "known, what only the old leader had was acknowledged by acks=1, but by acks=all only if "
+        "the ISR had shrunk unseen. Unclean elections, lossy or not.",
         [PanelQuery(_HERE.latest(name), legend) for name, legend in names.items()],
         Look("locale", lowest=0),
-        colors={"lost": "red", "only the old leader had them": "yellow"},
+        colors={
+            "lost": "red",
+            "only the old leader had them": "yellow",
+            "unclean elections": "orange",
+        },
     )
 
 

@@ -19,6 +19,7 @@ from twin.tables.columns import BROKER_METRICS
 from twin.tables.enums import (
     CLUSTER_WIDE,
     NOT_SET,
+    BatchKind,
     GroupState,
     GroupType,
     PendingUpload,
@@ -55,11 +56,13 @@ class Log:
     start: int = 0
     size_bytes: int = 1_000
     started_ms: int = NOW_MS - 3_600_000
+    first_batch: int = BatchKind.PLAIN
     last_tiered: int = UNKNOWN
     pending_upload: int = UNKNOWN
     reason: PendingUpload = PendingUpload.ABSENT
     pending_epoch: int = UNKNOWN
     last_stable: int = UNKNOWN
+    high_watermark: int = UNKNOWN
     error: int = 0
 
 
@@ -126,8 +129,10 @@ def replicas_frame(given: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any
         pending_upload=_ints([int(log.reason) for *_, log in answers]),
         pending_upload_leader_epoch=_ints([log.pending_epoch for *_, log in answers]),
         last_stable_offset=_ints([log.last_stable for *_, log in answers]),
+        high_watermark=_ints([log.high_watermark for *_, log in answers]),
         local_log_bytes=_ints([log.size_bytes for *_, log in answers]),
         local_start_timestamp_ms=_ints([log.started_ms for *_, log in answers]),
+        local_start_batch=_ints([int(log.first_batch) for *_, log in answers]),
         error_code=_ints([log.error for *_, log in answers]),
     )  # fmt: skip
 
@@ -344,13 +349,15 @@ def brokers_frame(
     silent: Sequence[int] = (), slow: Sequence[int] = (), unlisted: Sequence[int] = (),
     has_racks: bool = True, selector: int = ReplicaSelector.RACK_AWARE,
     last_tiered_fetch: Mapping[int, int] | None = None,
+    lag_time_max_ms: Mapping[int, int] | None = None,
+    min_isr: Mapping[int, int] | None = None,
     capacity: Mapping[int, tuple[int, ...]] | None = None, **stamp: Any,
 ) -> Frame:  # fmt: skip
     """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells.
 
     ``capacity``: bytes a second in, and out, and a percentage of the peak, by broker.
     """
-    n, own = len(ids), last_tiered_fetch or {}
+    n, own, lags = len(ids), last_tiered_fetch or {}, lag_time_max_ms or {}
     limits = [[*(capacity or {}).get(i, ()), UNKNOWN, UNKNOWN, UNKNOWN][:3] for i in ids]
     return _frame(
         BrokersFrame, at_ms, stamp,
@@ -367,7 +374,8 @@ def brokers_frame(
         log_dir_usable_bytes=_ints([10**8] * n),
         replica_selector=_ints([int(selector)] * n),
         follower_last_tiered_fetch=_ints([own.get(i, UNKNOWN) for i in ids]),
-        lag_time_max_ms=_ints([UNKNOWN] * n),
+        lag_time_max_ms=_ints([lags.get(i, UNKNOWN) for i in ids]),
+        default_min_isr=_ints([(min_isr or {}).get(i, UNKNOWN) for i in ids]),
         fetch_wait_max_ms=_ints([UNKNOWN] * n),
         capacity_bytes_in_per_s=_ints([into for into, *_ in limits]),
         capacity_bytes_out_per_s=_ints([out for _, out, _ in limits]),
@@ -376,14 +384,17 @@ def brokers_frame(
 
 
 def quorum_frame(
-    voters: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, active: int = 1, **stamp: Any
-) -> Frame:
-    """The controller quorum, whose voters are all caught up."""
-    n = len(voters)
+    voters: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, active: int = 1, *,
+    caught_up_at_ms: Mapping[int, int] | None = None, ends: Mapping[int, int] | None = None,
+    **stamp: Any,
+) -> Frame:  # fmt: skip
+    """The controller quorum, whose voters are all caught up but for those that are given."""
+    caught_up, end = caught_up_at_ms or {}, ends or {}
     return _frame(
         QuorumFrame, at_ms, stamp,
         node=_ints(voters), is_active=np.array([v == active for v in voters], bool),
-        log_end_offset=_ints([100] * n), caught_up_at_ms=_ints([at_ms] * n),
+        log_end_offset=_ints([end.get(v, 100) for v in voters]),
+        caught_up_at_ms=_ints([caught_up.get(v, at_ms) for v in voters]),
     )  # fmt: skip
 
 
@@ -411,6 +422,8 @@ def a_state(
     brokers: Sequence[int] = (1, 2, 3, 4, 5), has_racks: bool = True,
     selector: int = ReplicaSelector.RACK_AWARE,
     own_last_tiered_fetch: Mapping[int, int] | None = None,
+    own_lag_time_max_ms: Mapping[int, int] | None = None,
+    own_min_isr: Mapping[int, int] | None = None,
     capacity: Mapping[int, tuple[int, ...]] | None = None, **cluster: int,
 ) -> ShardState:  # fmt: skip
     """The state after one whole cycle that reports these partitions."""
@@ -424,6 +437,8 @@ def a_state(
             has_racks=has_racks,
             selector=selector,
             last_tiered_fetch=own_last_tiered_fetch,
+            lag_time_max_ms=own_lag_time_max_ms,
+            min_isr=own_min_isr,
             capacity=capacity,
         ),
         configs_frame(topics, at_ms, **cluster),

@@ -4,6 +4,7 @@
 set -eu
 cd "$1"/lib/python3*/site-packages
 find . -type d \( -name tests -o -name test -o -name __pycache__ \) -prune -exec rm -rf {} +
+find . -name '*.pyi' -delete
 rm -rf numpy/f2py numpy/distutils numpy/_core/include numpy/_core/lib numpy/random/lib
 cd pyarrow
 rm -rf include src

@@ -241,7 +241,10 @@ def _group_fields(catalog: Catalog) -> tuple[dict[str, Schema], dict[str, Schema
     columns = {c.name: column_schema(c) for c in GroupColumns.columns if c.name != "read_at_ms"}
     what = "number of partitions by where the group reads them"
     reads: dict[str, Schema] = {
-        "in_use": {"type": "boolean", "description": "it has members, or moved within a day"},
+        "in_use": {
+            "type": "boolean",
+            "description": "it has members, or an offset of it changed lately",
+        },
         "reads_from": obj(dict.fromkeys(groups_views.PLACES, INTEGER), what=what),
         "if_leader_lost_unread": {**INTEGER, "description": "partitions nobody would lead"},
     }

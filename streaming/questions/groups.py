@@ -13,11 +13,15 @@ _MOST_LINES: Final = 5
 
 
 class HurtGroup(TypedDict):
-    """The harm to one group of consumers: numbers of partitions, and sums over them."""
+    """The harm to one group of consumers: numbers of partitions, and sums over them.
+
+    ``ahead``: the log ends before its offset then; ``nowhere``: it begins above it.
+    """
 
     group: str
     offline: int
     ahead: int
+    nowhere: int
     remote: int
     remote_records: int
     remote_bytes: int
@@ -36,6 +40,7 @@ def changed_data(harm: GroupHarm) -> HurtGroup:
         "group": harm.group,
         "offline": harm.offline,
         "ahead": harm.ahead,
+        "nowhere": harm.nowhere,
         "remote": harm.remote,
         "remote_records": harm.remote_records,
         "remote_bytes": harm.remote_bytes,
@@ -60,12 +65,21 @@ def harm_lines(
     )
     lines = [f"{who} {size_text(remote_bytes)} more from remote storage."]
     for each in hurt[:_MOST_LINES]:
-        offline = f"{counted(each['offline'], 'partition')} offline, " if each["offline"] else ""
-        ahead = f"ahead of {counted(each['ahead'], 'log')}, " if each["ahead"] else ""
         lines.append(
-            f"  {each['group']}: {offline}{ahead}{counted(each['remote_records'], 'record')} "
+            f"  {each['group']}: {_cannot_read(each)}{counted(each['remote_records'], 'record')} "
             f"({size_text(each['remote_bytes'])}) of {counted(each['remote'], 'partition')}"
         )
     if count > _MOST_LINES:
         lines.append(f"  and {count - _MOST_LINES} more")
     return lines
+
+
+def _cannot_read(harm: Mapping[str, Any]) -> str:
+    """The partitions that the group could not read, by why, each followed by a comma."""
+    offline, ahead, nowhere = (harm[name] for name in ("offline", "ahead", "nowhere"))
+    parts = (
+        f"{counted(offline, 'partition')} offline, " if offline else "",
+        f"ahead of {counted(ahead, 'log')}, " if ahead else "",
+        f"below the start of {counted(nowhere, 'log')}, " if nowhere else "",
+    )
+    return "".join(parts)

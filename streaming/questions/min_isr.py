@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypedDict
 
 import numpy as np
 from msgspec import Meta
 
-from streaming.questions.answer import Answer
+from streaming.questions.answer import Answer, listed, some
 from streaming.questions.parameters import matches, number, pattern_of_names
 from streaming.questions.question import question
 from twin.arrays.plain import counted
@@ -17,9 +17,34 @@ from twin.declarations.table import UNKNOWN, Bool
 from twin.engine.state import ShardState
 from twin.questions import whatif
 from twin.questions.adds_up import AddsUp, same
-from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
+from twin.questions.min_isr import ClearedElrs, cleared_elrs, with_min_isr
+from twin.rules.partitions.leaders import Roles
+from twin.rules.partitions.topic_configs import LeaderMinIsr
 from twin.rules.replication.isr import IsrSizes
-from twin.tables.state import Brokers, PartitionIndex, Partitions, Topics
+from twin.tables.state import Assignment, Brokers, PartitionIndex, Partitions, Topics
+
+MAX_NAMED: Final = 100
+"""Partitions listed of those whose ELR is cleared."""
+
+
+class ClearedElr(TypedDict):
+    """A partition that loses its eligible leader replicas, the brokers in ``elr``.
+
+    ``has_successor``: it has a clean successor without them.
+    """
+
+    topic: str
+    partition: int
+    elr: list[int]
+    has_successor: bool
+
+
+def _worst_first(each: ClearedElr) -> tuple[bool, str, int]:
+    return each["has_successor"], each["topic"], each["partition"]
+
+
+def _worst_of(one: list[ClearedElr], other: list[ClearedElr]) -> list[ClearedElr]:
+    return sorted([*one, *other], key=_worst_first)[:MAX_NAMED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +58,19 @@ class PartitionsUnderMinIsr(AddsUp):
     more_after_loss: Annotated[
         dict[int, int], Meta(description="partitions that the loss of a broker adds, by its id")
     ]
+    elr_cleared: Annotated[
+        int, Meta(description="partitions whose ELR Kafka clears with the change (KIP-966)")
+    ]
+    elr_without_successor: Annotated[
+        int,
+        Meta(
+            description="of these, partitions that have no clean successor then, or no leader and "
+            "nobody left who could be elected cleanly"
+        ),
+    ]
+    elr_partitions: Annotated[
+        list[ClearedElr], _worst_of, Meta(description="the worst hundred of these")
+    ]
 
 
 def _text(data: Mapping[str, Any]) -> Answer:
@@ -43,9 +81,29 @@ def _text(data: Mapping[str, Any]) -> Answer:
         f"{'is' if now == 1 else 'are'} under min ISR now"
         + (f"; nothing is known of {unknown} more." if unknown else ".")
     )
+    lines = [line if partitions or unknown else "No topic matches.", *_elr_lines(data)]
     rows = sorted((int(id_), now + more, more) for id_, more in data["more_after_loss"].items())
     header = ("lost broker", "under min ISR then", "more than now")
-    return Answer(data, [line if partitions or unknown else "No topic matches."], header, rows)
+    return Answer(data, lines, header, rows)
+
+
+def _elr_lines(data: Mapping[str, Any]) -> list[str]:
+    """A sentence about the ELRs that the change clears; it names the partitions worst off."""
+    cleared, worse = data["elr_cleared"], data["elr_without_successor"]
+    if not cleared:
+        return []
+    line = (
+        f"The change clears the ELR of {counted(cleared, 'partition')} (KIP-966: so does each "
+        f"change of it, up or down); {counted(worse, 'has', 'have')} no clean successor then"
+    )
+    if not worse:
+        return [line + "."]
+    names = [
+        f"{each['topic']}-{each['partition']} (ELR {listed(each['elr'])})"
+        for each in data["elr_partitions"]
+        if not each["has_successor"]
+    ]
+    return [f"{line}: {some(names, worse)}. Bring these brokers back into the ISR first."]
 
 
 @question("with another min.insync.replicas: partitions under it, and after a loss", text=_text)
@@ -60,14 +118,14 @@ def min_isr(
     """Change min.insync.replicas of topics.
 
     Shows how many partitions are under min ISR then, so that acks=all is refused: now, and after
-    the loss of each broker. As in Kafka, no partition needs more replicas than it has.
+    the loss of each broker; and which partitions lose their ELR by the change, as each change of it
+    clears the ELR. As in Kafka, no partition needs more replicas than it has.
     """
     matching = matches(topic, state[Topics].topic.tolist())[state[PartitionIndex].topic_index]
     described = state[Partitions].described_at_ms != UNKNOWN
     part = state.take(np.flatnonzero(matching & described))
-    configs = part[TopicConfigs]
-    configured = np.full(part.partitions, min_isr, configs.min_insync_replicas.dtype)
-    part = part.with_tables(replace(configs, min_insync_replicas=configured)).remade(LeaderMinIsr)
+    before, part = part, with_min_isr(part, min_isr)
+    elrs = cleared_elrs(before, part)
     now = part[IsrSizes].size < part[LeaderMinIsr].min_isr
     return PartitionsUnderMinIsr(
         min_isr=min_isr,
@@ -78,7 +136,28 @@ def min_isr(
             broker: _under_after_loss(part, now, broker) - int(now.sum())
             for broker in part[Brokers].broker.tolist()
         },
+        elr_cleared=int(elrs.is_cleared.sum()),
+        elr_without_successor=int(elrs.has_no_successor.sum()),
+        elr_partitions=_cleared(before, elrs),
     )
+
+
+def _cleared(state: ShardState, elrs: ClearedElrs) -> list[ClearedElr]:
+    """The worst MAX_NAMED of the partitions whose ELR is cleared; ``state`` is before that."""
+    roles, broker = state[Roles], state[Assignment].broker
+    topics, numbers = state.topic_names(), state[PartitionIndex].partition
+    row = np.flatnonzero(elrs.is_cleared)
+    row = row[np.argsort(~elrs.has_no_successor[row], kind="stable")][:MAX_NAMED]
+    found: list[ClearedElr] = [
+        {
+            "topic": str(topics[i]),
+            "partition": int(numbers[i]),
+            "elr": broker[i][roles.in_elr[i] & roles.is_assigned[i]].tolist(),
+            "has_successor": not elrs.has_no_successor[i],
+        }
+        for i in row.tolist()
+    ]
+    return sorted(found, key=_worst_first)
 
 
 def _under_after_loss(state: ShardState, now: Bool, broker: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
@@ -97,9 +97,7 @@ class RestartAnswer:
             "allowed": reasons_data(self.allowed),
             "leaders": self.leaders,
             "costs": costs_data(self.costs),
-            "groups": [harm_data(each) for each in self.hurt[:MAX_NAMES]],
-            "groups_hurt": len(self.hurt),
-            "groups_remote_bytes": sum(each.remote_bytes for each in self.hurt),
+            **hurt_data(self.hurt),
             "observed_at_ms": plain.integer(self.observed_at_ms),
         }
 
@@ -119,8 +117,30 @@ def verdict_lines(answer: RestartVerdict) -> list[str]:
         costs = msgspec.convert(answer["costs"], dict[str, RestartCost])
         lines.append(f"  meanwhile {cost_text(costs[KAFKA])}")
         lines += other_cost_lines(costs)
-    hurt = harm_lines(answer["groups"], answer["groups_hurt"], answer["groups_remote_bytes"])
-    return lines + [f"  {line}" for line in hurt]
+    return lines + hurt_lines(answer)
+
+
+class HurtGroups(TypedDict):
+    """The groups that are hurt meanwhile: the worst MAX_NAMES, and the numbers of all."""
+
+    groups: list[HurtGroup]
+    groups_hurt: int
+    groups_remote_bytes: int
+
+
+def hurt_data(hurt: Sequence[GroupHarm]) -> HurtGroups:
+    """The groups as plain data."""
+    return {
+        "groups": [harm_data(each) for each in hurt[:MAX_NAMES]],
+        "groups_hurt": len(hurt),
+        "groups_remote_bytes": sum(each.remote_bytes for each in hurt),
+    }
+
+
+def hurt_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Sentences about the groups of an answer with ``HurtGroups``."""
+    lines = harm_lines(answer["groups"], answer["groups_hurt"], answer["groups_remote_bytes"])
+    return [f"  {line}" for line in lines]
 
 
 def judge(

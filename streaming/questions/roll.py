@@ -10,6 +10,7 @@ import msgspec
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import listed
+from streaming.questions.groups import HurtGroup
 from streaming.questions.restart import (
     GivenReason,
     Verdict,
@@ -17,6 +18,8 @@ from streaming.questions.restart import (
     check_brokers,
     cost_text,
     costs_data,
+    hurt_data,
+    hurt_lines,
     once_allowed,
     other_cost_lines,
     reason_lines,
@@ -34,12 +37,18 @@ from twin.questions.load import peaks_of
 
 
 class RollBatch(TypedDict):
-    """Brokers that may be restarted together, in one rack if that is known."""
+    """Brokers that may be restarted together, in one rack if that is known.
+
+    Of ``groups``, which are hurt meanwhile, the worst MAX_NAMES are listed.
+    """
 
     brokers: list[int]
     rack: str | None
     allowed: list[GivenReason]
     costs: dict[str, dict[str, int]]
+    groups: list[HurtGroup]
+    groups_hurt: int
+    groups_remote_bytes: int
 
 
 class RollLeftOut(TypedDict):
@@ -90,6 +99,7 @@ class RollAnswer:
                     "rack": batch.rack or None,
                     "allowed": reasons_data(batch.allowed),
                     "costs": costs_data(batch.costs),
+                    **hurt_data(batch.hurt),
                 }
                 for batch in self.roll.batches
             ],
@@ -123,6 +133,7 @@ def roll_lines(plan: RollPlan) -> list[str]:
         lines.append(f"{number}. {who} {listed(batch['brokers'])}{rack}: {cost}")
         lines += other_cost_lines(costs)
         lines += allowed_lines(batch["allowed"])
+        lines += hurt_lines(batch)
     for each in plan["left_out"]:
         is_lasting = each["verdict"] == "unsafe" and each["once_allowed"] == "safe"
         why = "safe to restart once this is allowed" if is_lasting else _WHY[each["verdict"]]
@@ -144,7 +155,7 @@ def plan_roll(
     by_rack: bool = False,
     most: int | None = None,
 ) -> RollAnswer:
-    """The plan for those brokers; for all that the twin knows if none is named.
+    """The plan for those brokers; if none is named, for all that serve or hold a replica.
 
     Raises:
         NoSuchBrokerError: the twin does not know one of the brokers.
@@ -153,6 +164,7 @@ def plan_roll(
     if stale := why_stale(view, now_ms, since_ms):
         return RollAnswer(Roll((), ()), stale, view.observed_at_ms)
     states = [shard.state for shard in view.shards]
-    to_restart = set(brokers) or set(gate.newest_brokers(states).broker.tolist())
+    known = gate.newest_brokers(states)
+    to_restart = set(brokers) or set(known.broker[~gate.holding_nothing(states, known)].tolist())
     plan = roll(states, to_restart, terms, by_rack, most, peaks_of(view.cluster))
     return RollAnswer(plan, "", view.observed_at_ms)

@@ -79,6 +79,7 @@ class CollectorConfig(_Section, frozen=True):
     include_groups: str = ".*"
     exclude_groups: str = ""
     max_group_offsets: int = 200_000
+    group_in_use_ms: int = 86_400_000
 
 
 class TopicThreshold(_Section, frozen=True):
@@ -449,6 +450,7 @@ def _check(config: Config, origin: str) -> None:
          "must be at least 200")  # fmt: skip
     need(c.collector.groups_interval_ms == 0 or c.collector.groups_interval_ms >= 200,
          "collector.groups_interval_ms", "must be at least 200, or 0 for no groups")  # fmt: skip
+    need(c.collector.group_in_use_ms >= 0, "collector.group_in_use_ms", "must not be negative")
     need(c.collector.max_group_offsets >= 1, "collector.max_group_offsets", "must be at least 1")
     for broker in c.collector.metrics_urls:
         need(re.fullmatch(r"0|[1-9][0-9]*", broker) is not None, "collector.metrics_urls",

@@ -104,6 +104,7 @@ class Log:
     last_tiered: Any = -1
     pending: Any = -1
     last_stable: Any = None  # as log_end if not given
+    high_watermark: Any = None  # as log_end if not given
     size: int = 0
     future_size: int | None = None
     first_ms: int = -1
@@ -396,10 +397,10 @@ class FakeBroker(FakeCoordinator):
             return Error(NOT_LEADER_OR_FOLLOWER)
         if asked.timestamp >= 0:  # the first record that is not older
             return log.log_end - 1 if log.newest_ms >= asked.timestamp else -1
-        # A consumer that reads committed records alone: never beyond the last stable offset.
-        is_committed = (asked.timestamp, request.isolation_level) == (-1, 1)
-        if is_committed and log.last_stable is not None:
-            return log.last_stable
+        if asked.timestamp == -1 and request.replica_id == -1:  # a consumer
+            limit = log.last_stable if request.isolation_level else log.high_watermark
+            if limit is not None:
+                return limit
         return log.offset(asked.timestamp)
 
     def _leads(self, topic: str, asked: Any) -> bool:

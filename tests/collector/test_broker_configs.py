@@ -46,10 +46,12 @@ def test_the_settings_of_a_broker_stand_in_their_columns() -> None:
         "follower.fetch.last.tiered.offset.enable": "true",
         "replica.lag.time.max.ms": "30000",
         "replica.fetch.wait.max.ms": "500",
+        "min.insync.replicas": "2",
     }
     columns = broker_columns(own)
     assert columns["follower_last_tiered_fetch"] == 1
     assert (columns["lag_time_max_ms"], columns["fetch_wait_max_ms"]) == (30_000, 500)
+    assert columns["default_min_isr"] == 2
     older = broker_columns({})
     assert older["follower_last_tiered_fetch"] == 0, "a Kafka before 4.2 has no such feature"
     assert (older["lag_time_max_ms"], older["fetch_wait_max_ms"]) == (UNKNOWN, UNKNOWN)

@@ -90,11 +90,13 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
     rows = ask()
     assert rows["a"] == {
         "min_insync_replicas": 2,
+        "min_isr_inherited": 0,
         "one_replica_accepted": 0,
         "unclean_leader_election": 0,
         "remote_storage": 1,
         "compacted": 0,
         "tiered_compacted": 0,
+        "copies_disabled": 0,
         "diskless": 0,
         "local_retention_ms": 3_000,
         "local_retention_bytes": -1,
@@ -107,6 +109,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "eligible_local_log_ms": -2,
         "eligible_local_log_bytes": -2,
         "fetch_processing_max_ms": -1,
+        "group_in_use_ms": -1,
         "replica_lag_time_max_ms": -1,
         "elr_enabled": -1,
         "unclean_elections": -1,
@@ -114,11 +117,13 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
     }
     assert rows[""] == {
         "min_insync_replicas": 1,
+        "min_isr_inherited": -1,
         "one_replica_accepted": -1,
         "unclean_leader_election": -1,
         "remote_storage": -1,
         "compacted": -1,
         "tiered_compacted": -1,
+        "copies_disabled": -1,
         "diskless": -1,
         "local_retention_ms": -1,
         "local_retention_bytes": -1,
@@ -130,6 +135,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "retention_bytes": -2,
         "eligible_local_log_ms": -1,
         "eligible_local_log_bytes": -1,
+        "group_in_use_ms": 86_400_000,
         "fetch_processing_max_ms": -1,
         "replica_lag_time_max_ms": 30_000,
         "elr_enabled": 1,

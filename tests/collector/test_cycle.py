@@ -49,7 +49,7 @@ from twin.engine.frames import Frame, FrameHeader
 from twin.engine.merge import merge
 from twin.engine.state import ShardState
 from twin.rules.partitions.leaders import Roles
-from twin.tables.enums import PendingUpload, ReplicaFlags
+from twin.tables.enums import BatchKind, PendingUpload, ReplicaFlags
 from twin.tables.state import Replicas
 
 SHARDS = 4
@@ -142,8 +142,10 @@ def test_an_observation_says_of_each_replica_what_it_said_itself(
         "pending_upload": PendingUpload.KNOWN,
         "pending_upload_leader_epoch": 3,
         "last_stable_offset": 100,
+        "high_watermark": 100,
         "local_log_bytes": 700,
         "local_start_timestamp_ms": 5_000,
+        "local_start_batch": BatchKind.PLAIN,
         "error_code": 0,
     }
     follower = rows["orders", 0, 2]
@@ -232,7 +234,7 @@ def test_missing_rights_are_said_and_their_values_unknown(cluster: FakeCluster, 
     assert rows["orders", 0, 1]["local_start_timestamp_ms"] == -1
     assert rows["plain", 0, 3]["local_start_timestamp_ms"] == 5_000
     assert {p.place for p in ask.collector.problems} == {
-        *(("log dirs", b) for b in (1, 2, 3)), ("local start timestamps", -1)
+        *(("log dirs", b) for b in (1, 2, 3)), ("local start timestamps", -1), ("epoch ends", -1)
     }  # fmt: skip
     brokers = ask()[0, "brokers"].rows
     assert set(brokers.column("log_dir_total_bytes").to_pylist()) == {-1}
@@ -317,8 +319,10 @@ def test_a_kafka_of_long_ago_gives_what_it_knows(cluster: FakeCluster) -> None:
         "pending_upload": PendingUpload.ABSENT,
         "pending_upload_leader_epoch": -1,
         "last_stable_offset": 100,
+        "high_watermark": 100,
         "local_log_bytes": 700,
         "local_start_timestamp_ms": -1,
+        "local_start_batch": -1,
         "error_code": 0,
     }
     assert asker.collector.problems == ()

@@ -53,6 +53,13 @@ class Watcher:
             for row in frame.rows.to_pylist()
         }
 
+    def start(self) -> None:
+        """Observe until leaders were asked what they are asked at the start, and forget that."""
+        while self():
+            pass
+        for broker in self.cluster.brokers.values():
+            broker.asked.clear()
+
     def elect(self, leader: int, epoch: int, start: int, topic: str = "a") -> None:
         """A leader that begins its epoch at that offset."""
         partition = self.cluster.world.topics[topic].partitions[0]
@@ -73,14 +80,55 @@ def requests(cluster: FakeCluster) -> int:
 
 
 def test_a_new_leader_is_asked_once_where_the_epoch_before_ends(cluster, watch):
-    assert (watch(), requests(cluster)) == ({}, 0), "nothing is known of an earlier leader"
+    watch.start()
     watch.elect(2, epoch=5, start=90)
     assert watch() == {"a": (5, 4, 4, 90)}
     assert (watch(), requests(cluster)) == ({}, 1)
 
 
+def test_at_the_start_each_leader_is_asked_once_about_the_epoch_before_its_own(cluster, watch):
+    """It may have changed while the collector was away."""
+    before = (4, 3, 0, 50)
+    assert watch() == {"a": before, "b": before}
+    assert (watch(), watch(), requests(cluster)) == ({}, {}, 1)
+
+
+def test_at_the_start_a_leader_in_its_first_epoch_is_not_asked(cluster, watch):
+    cluster.world.topics["a"].partitions[0].epoch = 0
+    assert list(watch()) == ["b"]
+
+
+def test_at_the_start_those_that_are_alone_in_their_isr_are_asked_first(cluster, watch):
+    source = EpochEndSource("test", retry_denied_ms=0, most_partitions=1)
+    watch.collector = Collector(CONFIG, watch.brokers, source)
+    cluster.world.topics["b"].partitions[0].isr = [1]
+    assert [list(watch()), list(watch()), list(watch())] == [["b"], ["a"], []]
+
+
+def test_at_the_start_a_change_that_was_seen_comes_before_those_that_were_not(cluster, watch):
+    source = EpochEndSource("test", retry_denied_ms=0, most_partitions=1)
+    watch.collector = Collector(CONFIG, watch.brokers, source)
+    assert list(watch()) == ["a"]
+    watch.elect(2, epoch=5, start=90)
+    assert watch() == {"a": (5, 4, 4, 90)}
+    assert list(watch()) == ["b"]
+
+
+def test_a_leader_that_does_not_answer_at_the_start_is_not_asked_again(cluster, watch):
+    cluster.world.unreadable.add("a")
+    assert list(watch()) == ["b"]
+    cluster.world.unreadable.clear()
+    assert watch() == {}
+
+
+def test_a_topic_that_is_created_later_has_no_leader_before(cluster, watch):
+    watch.start()
+    cluster.world.topics["c"] = Topic({0: Partition([2, 1], epoch=9, history=[(9, 0)])})
+    assert (watch(), requests(cluster)) == ({}, 0)
+
+
 def test_a_partition_without_a_leader_is_asked_when_it_has_one(cluster, watch):
-    watch()
+    watch.start()
     watch.elect(-1, epoch=5, start=1_000)
     assert (watch(), requests(cluster)) == ({}, 0)
     watch.elect(1, epoch=6, start=0)
@@ -88,7 +136,7 @@ def test_a_partition_without_a_leader_is_asked_when_it_has_one(cluster, watch):
 
 
 def test_a_leader_without_a_history_answers_that_it_does_not_know(cluster, watch):
-    watch()
+    watch.start()
     watch.elect(2, epoch=5, start=90)
     cluster.world.topics["a"].partitions[0].history = []
     assert watch() == {"a": (5, 4, -1, -1)}
@@ -97,14 +145,14 @@ def test_a_leader_without_a_history_answers_that_it_does_not_know(cluster, watch
 def test_of_many_partitions_some_follow_in_later_cycles(cluster, watch):
     source = EpochEndSource("test", retry_denied_ms=0, most_partitions=1)
     watch.collector = Collector(CONFIG, watch.brokers, source)
-    watch()
+    watch.start()
     for topic in ("a", "b"):
         watch.elect(2, epoch=5, start=90, topic=topic)
     assert [len(watch()), len(watch()), len(watch())] == [1, 1, 0]
 
 
 def test_what_did_not_arrive_is_sent_again(watch):
-    watch()
+    watch.start()
     watch.elect(2, epoch=5, start=90)
     watch()
     watch.collector.on_send_failed()
@@ -112,7 +160,7 @@ def test_what_did_not_arrive_is_sent_again(watch):
 
 
 def test_a_leader_that_does_not_answer_is_asked_again(cluster, watch):
-    watch()
+    watch.start()
     watch.elect(2, epoch=5, start=90)
     cluster.world.unreadable.add("a")
     assert watch() == {}
@@ -123,7 +171,7 @@ def test_a_leader_that_does_not_answer_is_asked_again(cluster, watch):
 
 
 def test_a_topic_that_comes_or_goes_changes_nothing_for_the_others(cluster, watch):
-    watch()
+    watch.start()
     del cluster.world.topics["b"]
     cluster.world.topics["c"] = Topic({0: Partition([2, 1], epoch=9, history=[(9, 0)])})
     watch.elect(2, epoch=5, start=90)
@@ -131,7 +179,7 @@ def test_a_topic_that_comes_or_goes_changes_nothing_for_the_others(cluster, watc
 
 
 def test_a_leader_that_changed_while_the_listing_was_incomplete_is_asked(cluster, watch):
-    watch()
+    watch.start()
     topic = cluster.world.topics["a"]
     topic.error = 5
     assert watch() == {}

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchRequest
 from streaming.collector.context import CycleContext
 from streaming.collector.sources.metadata import MetadataSource
 from streaming.collector.sources.offsets import OffsetSource
-from streaming.collector.sources.timestamps import ReadLimits, TimestampSource, first_timestamp_ms
+from streaming.collector.sources.timestamps import ReadLimits, TimestampSource, first_batch
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -24,6 +24,7 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.waiting import AMPLE_MS
+from twin.tables.enums import BatchKind
 
 
 @pytest.fixture
@@ -229,16 +230,20 @@ def test_followers_of_an_old_kafka_are_not_read(
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
-        (batch(0, 1_234), 1_234),
-        (batch(0, 1_234, largest_ms=9_999, attributes=0x08), 9_999),
-        (batch(0, 1_234, attributes=0x40), -1),
-        (batch(0, 1_234, magic=1), -1),
-        (batch(0, -1), -1),
-        (batch(0, 1_234)[:20], -1),
-        (b"", -1),
+        (batch(0, 1_234), (1_234, BatchKind.PLAIN)),
+        (batch(0, 1_234, largest_ms=9_999, attributes=0x08), (9_999, BatchKind.PLAIN)),
+        (batch(0, 1_234, attributes=0x10), (1_234, BatchKind.TRANSACTIONAL)),
+        (batch(0, 1_234, attributes=0x30), (1_234, BatchKind.CONTROL)),
+        (batch(0, 1_234, attributes=0x40), (-1, BatchKind.PLAIN)),
+        (batch(0, 1_234, magic=1), (-1, -1)),
+        (batch(0, -1), (-1, BatchKind.PLAIN)),
+        (batch(0, 1_234)[:20], (-1, -1)),
+        (b"", (-1, -1)),
     ],
-    ids=["create time", "log append time", "delete horizon", "old format", "no timestamp",
-         "cut", "empty"],
+    ids=["create time", "log append time", "transaction", "end of a transaction", "delete horizon",
+         "old format", "no timestamp", "cut", "empty"],
 )  # fmt: skip
-def test_the_first_timestamp_is_read_from_the_batch_header(records: bytes, expected: int) -> None:
-    assert first_timestamp_ms(memoryview(records)) == expected
+def test_timestamp_and_kind_are_read_from_the_batch_header(
+    records: bytes, expected: tuple[int, int]
+) -> None:
+    assert first_batch(memoryview(records)) == expected

@@ -25,7 +25,7 @@ def test_who_looks_sees_all_but_plans_and_operators_see_these_too(
         browsers.page(chromium, may_log=FORBIDDEN, password=token) as page,
     ):
         browsers.go(page, f"{url}/#/")
-        expect(page.locator("main")).to_contain_text("You can lose any broker but 3.")
+        expect(page.locator("main")).to_contain_text("You can lose any one broker.")
         page.get_by_role("link", name="Timeline", exact=True).click()
         expect(page.locator("main")).to_contain_text("broker 2 was fenced")  # an event
         page.get_by_role("link", name="Plans", exact=True).click()

@@ -42,6 +42,7 @@ from tests.builders import (
     isr_changes_frame,
     partitions_frame,
     problems_frame,
+    quorum_frame,
     segments_frame,
 )
 from tests.reading import is_of_few
@@ -123,6 +124,7 @@ def a_full_store() -> SnapshotStore:
     config = {"eligible_local_log_bytes": MIB, "eligible_local_log_ms": 86_400_000,
               "min_insync_replicas": 2, "elr_enabled": 1,
               "last_tiered_fetch": 1, "own_last_tiered_fetch": {1: 1},
+              "own_min_isr": {1: 2, 2: 2},
               "capacity": dict.fromkeys(range(1, 6), (1_000, 1_000)),
               "topics": {"idle": tiered, "late": tiered}}  # fmt: skip
     idle = Log(end=50, local_start=50, last_tiered=49, reason=PendingUpload.ALL_TIERED)
@@ -144,7 +146,7 @@ def a_full_store() -> SnapshotStore:
         Partition("moved", leader=2, isr=(2, 3), epoch=2), since=first, **config,
     )  # fmt: skip
     denied = ("log dirs", 2, "ClusterAuthorizationFailed", "DESCRIBE on the cluster is missing")
-    cycle = [*in_groups(readers, NOW_MS), problems_frame([denied])]
+    cycle = [*in_groups(readers, NOW_MS), problems_frame([denied]), quorum_frame()]
     state, _ = step(state, cycle, NOW_MS)
     copied = [SegmentEvent(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
               SegmentEvent(SegmentState.COPY_FINISHED, "s")]  # fmt: skip

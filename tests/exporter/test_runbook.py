@@ -61,13 +61,15 @@ def test_the_exporter_serves_the_sections_of_open_risks():
 
 
 def test_commands_for_a_broker_have_its_id_where_one_broker_has_the_risk():
-    def steps(*brokers: int) -> str:
-        [section] = for_cluster({"broker_silent": brokers}, "broker-1:9092")["sections"]
+    def steps(risk: str, *brokers: int) -> str:
+        [section] = for_cluster({risk: brokers}, "broker-1:9092")["sections"]
         return " ".join(each["text"] for each in section["steps"])
 
-    assert "`kafka-broker-api-versions.sh --bootstrap-server broker-1:9092`" in steps(4)
-    assert "unregister --id 4`" in steps(4)
-    assert "unregister --id N`" in steps(4, 5)
+    silent = steps("broker_silent", 4)
+    assert "`kafka-broker-api-versions.sh --bootstrap-server broker-1:9092`" in silent
+    unregister = "`kafka-cluster.sh unregister --bootstrap-server broker-1:9092 --id"
+    assert f"{unregister} 4`" in steps("broker_left_over", 4)
+    assert f"{unregister} N`" in steps("broker_left_over", 4, 5)
 
 
 def test_every_risk_of_brokers_and_of_the_cluster_has_a_section():

@@ -148,7 +148,11 @@ def test_lost_records_are_told_with_their_offsets_and_the_cause():
     state, _ = test_records_lost.after(test_records_lost.led_by_1(), lacks, NOW_MS + 1_000, 70)
     assert (
         "Records lost: broker 2 leads without offsets 70 to before 100, since it was not in sync. "
-        "These are the least."
+        "Whether they were acknowledged is unknown. These are the least."
+    ) in of_state(state)
+    assert (
+        "Unclean election: broker 2 was elected from outside the ISR and the ELR, after leader 1. "
+        "Records from offset 70 on may be lost, to before 100 by estimate."
     ) in of_state(state)
 
 

@@ -29,6 +29,8 @@ NOT_SHOWN: Final = {
         "broker_loss_remote_read_seconds",
         "broker_one_replica_partitions",
         "broker_one_replica_accepted_partitions",
+        "broker_leader_even_share_ratio",
+        "broker_min_insync_replicas",
     ),
     "a panel shows what follows from it": (
         "partitions",
@@ -43,6 +45,8 @@ NOT_SHOWN: Final = {
         "partition_elr_size",
         "replica_timestamp_suspect",
         "partitions_in_tier_disorder",
+        "partitions_by_tier_state",
+        "partition_overdue_bytes",
     ),
     "it counts what is not known or not judged; kafka-twin check and the API say why": (
         "replicas_coverage_not_judged",

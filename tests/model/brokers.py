@@ -43,7 +43,9 @@ class PlainPartition:
     last_known: list[int] = field(default_factory=list)
     epoch: int = 1
     logs: dict[int, Log] = field(default_factory=dict)
-    committed: int = 0  # by a group of consumers
+    committed: int = 0  # by a group of consumers, which reads up to the high watermark
+    high_watermark: int = 0
+    committed_up_to: dict[int, int] = field(default_factory=dict)  # by leader epoch
     last_leader: int = NOBODY
     story: list[str] = field(default_factory=list)
 
@@ -104,6 +106,8 @@ class PlainCluster:
             last_leader=replicas[0],
             logs={b: [1] * end for b in replicas},
             committed=self.random.randint(0, end),
+            high_watermark=end,
+            committed_up_to={1: end},
         )
 
     @property
@@ -145,7 +149,7 @@ class PlainCluster:
             leading.extend([p.epoch] * self.random.randint(1, 9))
             p.tell(f"{p.leader} is written to {len(leading)}")
         elif what == "commit":
-            p.committed = self.random.randint(0, len(leading))
+            p.committed = self.random.randint(0, p.high_watermark)
         elif what == "fetch" and followers:
             follower = self.random.choice(followers)
             log = p.logs[follower]
@@ -157,6 +161,14 @@ class PlainCluster:
             slow = self.random.choice([b for b in p.isr if b != p.leader])
             self._set_isr(p, [b for b in p.isr if b != slow])
             p.tell(f"{slow} leaves the ISR")
+        self._commit(p)
+
+    def _commit(self, p: PlainPartition) -> None:
+        """The high watermark follows the ISR; with an ELR it stands still below min ISR."""
+        if len(p.isr) >= p.min_isr or not self.elr_enabled:
+            lowest = min(len(p.logs[b]) for b in {*p.isr, p.leader})
+            p.high_watermark = max(p.high_watermark, lowest)
+        p.committed_up_to[p.epoch] = p.high_watermark
 
     # ------------------------------------------------------------ the controller
 
@@ -222,6 +234,8 @@ class PlainCluster:
         if leader == NOBODY:
             return
         p.last_leader, p.last_known = leader, []
+        p.high_watermark = min(p.high_watermark, len(p.logs[leader]))
+        p.committed_up_to[p.epoch] = p.high_watermark
         if outcome == "elr":
             self._set_isr(p, [leader])
         elif outcome != "clean":

@@ -45,7 +45,9 @@ class Memory:
     safe: set[int] = field(default_factory=set)  # in the ISR or the ELR by that listing
     is_unclean: bool = False  # a leader since ``led`` was not among these
     in_doubt: set[int] = field(default_factory=set)  # answered, perhaps before they truncated
+    stood: set[int] = field(default_factory=set)  # did not show that they had truncated
     losses: list[dict[str, Any]] = field(default_factory=list)
+    hit_committed: dict[int, bool] = field(default_factory=dict)  # by the time of the loss
     doubts_at_ms: set[int] = field(default_factory=set)  # such a replica led
     committed: int | None = None
     committed_at_ms: int = 0
@@ -127,6 +129,8 @@ class Observer:
         )
         is_shorter = p.leader == led.broker or had_it
         cause = "shorter_log" if is_shorter else "acks_1"
+        # The truth, which the observer cannot see, for the assertions of the test.
+        memory.hit_committed[self.now_ms] = p.committed_up_to.get(led.epoch, 0) > first
         memory.losses.append(
             {
                 "at_ms": self.now_ms,
@@ -158,6 +162,12 @@ class Observer:
                 records = len(log) - to_offset
                 found.append({"broker": broker, "to_offset": to_offset, "records": records})
         return sorted(found, key=lambda one: one["broker"])
+
+    def note_stood(self, p: PlainPartition, listed: Collection[int]) -> None:
+        """Offsets do not show of all who answer that they have truncated; in the ISR they have."""
+        memory = self.memory[p.number]
+        memory.stood |= {b for b in listed if b in self.answering}
+        memory.stood -= set(p.isr)
 
     def unclean_successors(self, p: PlainPartition) -> dict[int, int]:
         """Records of the leader's last answer that each replica outside ISR and ELR lacks."""

@@ -455,10 +455,11 @@ class SimulatedShard:
 
 
 def rows(table: type[Table], **columns: Any) -> pa.Table:
-    """An Arrow table of exactly the kind's schema from arrays or lists."""
-    arrays = []
+    """An Arrow table of exactly the kind's schema from arrays or lists; a column that is not given
+    has its fill."""
+    arrays, count = [], len(next(iter(columns.values())))
     for column in table.columns:
-        value = columns[column.name]
+        value = columns[column.name] if column.name in columns else [column.fill] * count
         if not isinstance(value, pa.Array):
             value = pa.array(value)
         if pa.types.is_dictionary(column.arrow) and not pa.types.is_dictionary(value.type):

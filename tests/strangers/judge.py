@@ -103,6 +103,7 @@ def risks_of(
     must, may = set[str](), set[str]()
     if (state.topic_id, key[1]) in lost:
         must.add("records_lost")
+        may.add("unclean_election")
     if state.leader < 0:
         must.add("partition_offline")
     else:

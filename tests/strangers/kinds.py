@@ -84,7 +84,7 @@ KINDS: Final = (
          configs=_TIERED | {"local.retention.bytes": "100000"}, records=200,
          oldest_ms=3 * HOUR_MS, risks=frozenset({"consumer_reads_remote"})),
     Kind("read too late", 1, 3, "a live group is behind what retention has deleted", partitions=2,
-         configs={"retention.ms": "30000", **_SEGMENTS},
+         configs={"retention.ms": "30000", **_SEGMENTS}, is_written=True,
          risks=frozenset({"consumer_loses_records"})),
     Kind("made anew", 1, 3, "deleted and made again under its name while the twin runs"),
     Kind("new", 1, 3, "made while the twin runs"),

@@ -41,6 +41,7 @@ def test_partitions_are_counted_now_and_after_the_loss_of_each_broker():
     assert answer.data == {
         "min_isr": 2, "partitions": 3, "not_described": 0, "now": 0,
         "more_after_loss": {"1": 2, "2": 1, "3": 0, "4": 0},
+        "elr_cleared": 0, "elr_without_successor": 0, "elr_partitions": [],
     }  # fmt: skip
     assert answer.lines == ["With min.insync.replicas=2, 0 of 3 partitions are under min ISR now."]
     assert answer.rows == [(1, 2, 2), (2, 1, 1), (3, 0, 0), (4, 0, 0)]
@@ -115,6 +116,58 @@ def test_a_broker_that_one_shard_does_not_know_yet_is_counted_by_the_others():
     late = a_state(Partition("late", replicas=(1, 2))).with_tables(three)
     counts = answered("min-isr", STATE, late, min_isr=2).data["more_after_loss"]
     assert counts == {"1": 3, "2": 2, "3": 0, "4": 0}
+
+
+ELIGIBLE = Partition("eligible", isr=(1,), elr=(3,))
+WITH_ELR = {"elr_enabled": 1, "min_insync_replicas": 2}
+
+
+@pytest.mark.parametrize("least", [1, 3])
+def test_a_change_up_or_down_clears_the_elr_and_leaves_no_clean_successor(least: int):
+    answer = answered("min-isr", a_state(ELIGIBLE, **WITH_ELR), min_isr=least)
+    assert (answer.data["elr_cleared"], answer.data["elr_without_successor"]) == (1, 1)
+    assert answer.data["elr_partitions"] == [
+        {"topic": "eligible", "partition": 0, "elr": [3], "has_successor": False}
+    ]
+    assert answer.lines[1] == (
+        "The change clears the ELR of 1 partition (KIP-966: so does each change of it, up or "
+        "down); 1 has no clean successor then: eligible-0 (ELR 3). Bring these brokers back into "
+        "the ISR first."
+    )
+    # Nobody leads it without broker 1 then, as after the loss of its whole ISR.
+    assert answer.data["more_after_loss"]["1"] == (1 if least == 1 else 0)
+
+
+def test_the_number_that_is_set_already_clears_nothing():
+    data = answered("min-isr", a_state(ELIGIBLE, **WITH_ELR), min_isr=2).data
+    assert (data["elr_cleared"], data["elr_partitions"]) == (0, [])
+
+
+def test_the_elr_of_another_topic_stays():
+    state = a_state(ELIGIBLE, Partition("other"), **WITH_ELR)
+    assert answered("min-isr", state, min_isr=1, topic="other").data["elr_cleared"] == 0
+
+
+def test_a_partition_with_another_in_sync_loses_its_elr_and_keeps_a_successor():
+    state = a_state(
+        Partition(replicas=(1, 2, 3, 4), isr=(1, 2), elr=(3,)), elr_enabled=1, min_insync_replicas=3
+    )
+    answer = answered("min-isr", state, min_isr=2)
+    assert (answer.data["elr_cleared"], answer.data["elr_without_successor"]) == (1, 0)
+    assert answer.lines[1].endswith("0 have no clean successor then.")
+
+
+def test_a_partition_without_a_leader_that_waits_for_a_member_of_its_elr_is_named():
+    state = a_state(replace(ELIGIBLE, isr=(), leader=-1, offline=(3,)), fenced=(3,), **WITH_ELR)
+    assert answered("min-isr", state, min_isr=1).data["elr_without_successor"] == 1
+
+
+def test_the_worst_are_listed_first_over_all_shards():
+    safe = Partition("a", replicas=(1, 2, 3, 4), isr=(1, 2), elr=(3,))
+    config = {"elr_enabled": 1, "min_insync_replicas": 3}
+    one, other = a_state(safe, **config), a_state(ELIGIBLE, **config)
+    data = answered("min-isr", one, other, min_isr=1).data
+    assert [each["topic"] for each in data["elr_partitions"]] == ["eligible", "a"]
 
 
 def test_an_exporter_gives_the_same_answer():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,18 +11,23 @@ from streaming import bus
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.questions.restart import NoSuchBrokerError, judge
 from streaming.questions.roll import plan_roll
-from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets_frame, groups_frame
 from tests.twin.test_gate import quorum
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
+from twin.engine.frames import Frame
 from twin.questions.gate import Reason, Terms
+from twin.step import step
 
 ACROSS = (Partition("a", replicas=(1, 2, 3)), Partition("b", replicas=(4, 5, 6)))
 
 
-def a_view(*parts: Partition, controllers: int = 3, **more: Any) -> ClusterView:
+def a_view(
+    *parts: Partition, controllers: int = 3, frames: Sequence[Frame] = (), **more: Any
+) -> ClusterView:
     state = a_state(*(parts or ACROSS), brokers=(1, 2, 3, 4, 5, 6), **more)
+    state, _ = step(state, frames, NOW_MS)
     store = SnapshotStore(CATALOG, "c", 1)
     state = state.with_tables(quorum(*[0] * controllers))
     assert store.take_snapshot(bus.key("c", 0), codec.encode(state))
@@ -103,6 +109,17 @@ def test_the_batch_that_the_gate_is_asked_for_is_the_one_of_the_plan():
     batch = plan_roll(a_view(), (), Terms(), NOW_MS, by_rack=True).roll.batches[0].brokers
     answer = judge(a_view(), batch, Terms(), NOW_MS)
     assert (answer.verdict, answer.lines()[0]) == ("safe", "brokers 2, 5: safe to restart")
+
+
+def test_plan_and_gate_name_the_group_below_the_start_of_the_next_leaders_log():
+    short = Log(start=90_000, local_start=90_000, end=100_000)
+    part = Partition("t", logs={2: short}, log=Log(end=100_000))
+    groups = [Group("g", [(part, 5)])]
+    view = a_view(part, frames=[groups_frame(groups), group_offsets_frame(groups)])
+    for answer in (judge(view, (1,), Terms(), NOW_MS), plan_roll(view, (1,), Terms(), NOW_MS)):
+        assert "    g: below the start of 1 log, 0 records (0 B) of 0 partitions" in answer.lines()
+    [batch] = plan_roll(view, (1,), Terms(), NOW_MS).data()["batches"]
+    assert (batch["groups_hurt"], batch["groups"][0]["nowhere"]) == (1, 1)
 
 
 # ---------------------------------------------------------------- all in sync

@@ -38,7 +38,7 @@ def sentence(*parts: Partition, own: tuple[str, ...] = (), **configs) -> str:
         ((3,), "Broker 3 has not answered since 2027-01-15 08:00:00 UTC. You can lose any one "
                "broker."),
         ((2, 3), "Brokers 2 and 3 have not answered since 2027-01-15 08:00:00 UTC. You can lose "
-                 "any one broker."),
+                 "any broker but 1."),
         ((1, 2, 3), "No broker has answered since 2027-01-15 08:00:00 UTC: what is shown is how "
                     "the cluster was then."),
     ],

@@ -68,6 +68,15 @@ def test_kip501_does_not_elect_one_whose_disk_is_offline():
     assert next_leader(state, "kip501") == (NO_BROKER, Outcome.NONE)
 
 
+def test_a_rule_that_only_sorts_has_no_leader_where_kafka_has_none():
+    """KIP-1303 tries the cold member of the ELR last: it cannot lead any sooner than by Kafka."""
+    logs = {2: Log(local_start=50, size_bytes=1)}
+    leaderless = Partition(isr=(), elr=(2,), leader=NO_BROKER, logs=logs)
+    state = a_state(leaderless, eligible_local_log_bytes=100, elr_enabled=1)
+    assert shard_totals(state)[COUNTS]["kafka", "offline"] == 1
+    assert shard_totals(state)[COUNTS]["kip1303", "offline"] == 1
+
+
 def test_the_states_of_partitions_are_counted_by_rule():
     samples = shard_totals(left(a_state(ALONE, min_insync_replicas=2), 3, pending=1))[COUNTS]
     assert samples["kafka", "under_min_isr"] == samples["kip1303", "under_min_isr"] == 1

@@ -2,11 +2,14 @@
 
 from tests.builders import (
     NOW_MS,
+    Group,
     Log,
     Partition,
     a_state,
     brokers_frame,
     empty,
+    group_offsets_frame,
+    groups_frame,
     partitions_frame,
     replicas_frame,
 )
@@ -76,9 +79,21 @@ def test_created_and_deleted_partitions_are_reported_once():
     assert sorted(changes) == ["partition_created", "partition_deleted"]
 
 
-def test_a_recreated_topic_is_one_deletion_and_one_creation():
+def test_a_topic_that_is_made_anew_is_deleted_before_it_is_created():
     changes = kinds(a_state(), partitions_frame([Partition(topic_id=b"new")], LATER_MS))
-    assert sorted(changes) == ["partition_created", "partition_deleted"]
+    assert changes == ["partition_deleted", "partition_created"]
+
+
+def test_groups_with_offsets_of_the_topic_before_are_named():
+    """KAFKA-12257: what they committed means nothing in the new topic."""
+    group = Group(name="billing", offsets=[(Partition(), 50)])
+    groups = [groups_frame([group]), group_offsets_frame([group])]
+    state, _ = step(a_state(), groups, NOW_MS)
+    made = events(state, partitions_frame([Partition(topic_id=b"new")], LATER_MS))
+    assert made["partition_created"].text == (
+        "t-0 was created: another topic of that name; "
+        "offsets that billing committed are of the old one"
+    )
 
 
 def test_brokers_that_stop_answering_or_are_fenced_are_reported():

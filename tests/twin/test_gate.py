@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, Log, Partition, a_state, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
+from twin.cluster_rules.controllers import CAUGHT_UP_WITHIN_MS
 from twin.engine.state import ShardState
 from twin.questions import gate, whatif
 from twin.questions.gate import Names, Reason, Terms
@@ -96,6 +98,25 @@ def test_too_little_margin_is_unsafe():
     part = Partition(replicas=(1, 2, 3, 4), isr=(1, 2, 3))
     assert reasons(part, margin=0, **MIN_2) == {}
     assert reasons(part, margin=1, **MIN_2) == {Reason.UNDER_MARGIN: ["t-0"]}
+
+
+ACCEPTED = {"t": {"one_replica_accepted": 1}}
+MOVES = Partition(replicas=(2, 1), isr=(1,), adding=(2,), leader=1)
+
+
+def test_a_single_replica_that_moves_is_accepted_as_one_that_stays():
+    named = against(a_state(MOVES, topics=ACCEPTED, min_insync_replicas=1), [1])
+    assert named == {Reason.ONE_REPLICA_ACCEPTED: ["t-0"]}
+    assert reasons(MOVES, min_insync_replicas=1) == {Reason.ONE_REPLICA: ["t-0"]}
+    assert reasons(MOVES, broker=2, min_insync_replicas=1) == {}
+
+
+def test_what_is_added_counts_once_it_is_in_sync():
+    caught_up = replace(MOVES, isr=(1, 2))
+    assert reasons(caught_up, min_insync_replicas=1) == {}
+    third = Partition(isr=(1, 2), adding=(3,))
+    assert reasons(third, **MIN_2) == {Reason.NO_SPARE_REPLICA: ["t-0"]}
+    assert reasons(replace(third, isr=(1, 2, 3)), **MIN_2) == {}
 
 
 # ---------------------------------------------------------------- together
@@ -193,7 +214,7 @@ def quorum(*behind_ms: int, active: int = 0) -> ControllerQuorum:
     )
 
 
-LIMIT_MS = gate.CAUGHT_UP_WITHIN_MS
+LIMIT_MS = CAUGHT_UP_WITHIN_MS
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ CASES: Final = {
     "2": (a_case(Partition(replicas=(1, 2)), **MIN_2), [1]),
     "3": (a_case(Partition(replicas=(1, 2)), min_insync_replicas=1), [1]),
     "4": (a_case(Partition(isr=(1, 2)), min_insync_replicas=1), [1]),
-    "5": (a_case(Partition(), fenced=(5,), **MIN_2), [1]),
+    "5": (a_case(Partition(), Partition("u", replicas=(5, 4, 3)), fenced=(5,), **MIN_2), [1]),
     "6": (a_case(Partition(), silent=(3,), **MIN_2), [1]),
     "7": (a_case(Partition(isr=(1,), leader=-1), fenced=(1,), **MIN_2), [1]),
     "8": (

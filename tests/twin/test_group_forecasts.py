@@ -14,10 +14,13 @@ from twin.engine.state import ShardState
 from twin.rules.groups.forecasts import GroupForecasts
 from twin.rules.groups.moves import IN_USE_MS, GroupLags
 from twin.rules.partitions.growth import Growth
+from twin.rules.tiering.coverage import SuspectTimestamps
 from twin.rules.tiering.warm_up import NEVER
 from twin.step import step
-from twin.tables.enums import GroupState
+from twin.tables.enums import BatchKind, GroupState
 from twin.totals import cluster_totals, shard_totals
+
+DAY_MS = 86_400_000
 
 
 def running(
@@ -81,6 +84,15 @@ def test_what_is_not_uploaded_stays_as_long_as_the_oldest_record_has():
     configs = {"local_retention_ms": 600_000}
     assert until(running(5_000, 0, tiered_to=6_000, **configs))[0] == pytest.approx(100.0)
     assert until(running(5_000, 0, tiered_to=4_000, **configs))[0] == pytest.approx(500.0)
+
+
+def test_while_remote_storage_is_away_retention_deletes_nothing_that_is_not_uploaded():
+    """KAFKA-19952: the local log has outlived retention.ms, since it waits for its uploads."""
+    away = {"local_span_s": 2_000, "retention_ms": 1_000_000, "local_retention_ms": 600_000}
+    assert until(running(5_000, 0, tiered_to=6_000, **away))[1] == 0.0
+    assert np.isnan(until(running(5_000, 0, tiered_to=4_000, **away))[1])
+    assert group_risks(running(5_000, 0, tiered_to=4_000, **away)) == set()
+    assert until(running(5_000, 0, tiered_to=4_000, copies_disabled=1, **away))[1] == 0.0
 
 
 def test_seconds_until_retention_deletes_what_it_has_not_read():
@@ -176,9 +188,68 @@ def test_a_group_that_reads_remotely_is_a_risk_of_its_partition():
 
 def test_a_group_that_lost_records_is_a_risk_of_its_partition():
     part = Partition(log=Log(start=60, local_start=60))
-    assert group_risks(cycle(Group(offsets=[(part, 50)]), parts=(part,))) == {
-        "consumer_loses_records"
-    }
+    state = cycle(Group(offsets=[(part, 50)]), parts=(part,), retention_ms=DAY_MS)
+    assert group_risks(state) == {"consumer_loses_records"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        (BatchKind.TRANSACTIONAL, {}),
+        (BatchKind.CONTROL, {}),
+        (UNKNOWN, {}),
+        (BatchKind.PLAIN, {"compacted": 1}),
+        (BatchKind.PLAIN, {"retention_ms": -1}),  # deleted by request
+    ],
+)
+def test_offsets_that_may_be_no_records_are_a_warning_and_no_page(kind, config):
+    part = Partition(log=Log(start=60, local_start=60, first_batch=kind))
+    config = {"retention_ms": DAY_MS} | config
+    state = cycle(Group(offsets=[(part, 50)]), parts=(part,), **config)
+    assert group_risks(state) == {"consumer_may_lose_records"}
+
+
+def test_a_log_that_retention_has_emptied_is_what_it_was_seen_to_be():
+    """Its own first batch is gone; and a transaction that was seen once stays known."""
+
+    def after(*kinds: int) -> set[str]:
+        state = None
+        for i, kind in enumerate((*kinds, UNKNOWN)):
+            part = Partition(log=Log(start=60, local_start=60, first_batch=kind))
+            at = {} if state is None else {"since": state}
+            group = Group(offsets=[(part, 50)])
+            state = cycle(group, parts=(part,), at_ms=NOW_MS + i * 5_000, retention_ms=DAY_MS, **at)
+        assert state is not None
+        return group_risks(state)
+
+    assert after(BatchKind.PLAIN) == {"consumer_loses_records"}
+    assert after(BatchKind.TRANSACTIONAL, BatchKind.PLAIN) == {"consumer_may_lose_records"}
+    assert after() == {"consumer_may_lose_records"}
+
+
+def test_a_group_that_left_a_topic_loses_nothing_there():
+    """kminion 5, Burrow 504: it is stable, has members, and none is assigned the partition."""
+    part = Partition(log=Log(start=60, local_start=60))
+
+    def read(assigned: int, state: int = GroupState.STABLE) -> ShardState:
+        group = Group(offsets=[(part, 50)], assigned=assigned, state=state)
+        return cycle(group, parts=(part,), retention_ms=DAY_MS)
+
+    assert read(0)[GroupLags].in_use.tolist() == [False]
+    assert group_risks(read(0)) == set()
+    for state in (read(1), read(UNKNOWN), read(0, GroupState.PREPARING_REBALANCE)):
+        assert group_risks(state) == {"consumer_loses_records"}
+
+
+@pytest.mark.parametrize("started_ms", [0, 86_400_000, NOW_MS - 40 * 86_400_000])
+def test_one_odd_timestamp_is_not_the_age_of_a_log(started_ms):
+    """librdkafka 1238: the first record is of January 1970, all others are of today."""
+    config = {"retention_ms": DAY_MS, "segment_ms": DAY_MS, "local_retention_ms": DAY_MS}
+    span_s = (NOW_MS - started_ms) // 1_000
+    state = running(5_000, 0, local_span_s=span_s, **config)
+    assert np.isnan(until(state)).all()
+    assert group_risks(state) == set()
+    assert state[SuspectTimestamps].timestamp_suspect.all()
 
 
 def test_a_group_that_nobody_uses_any_more_is_no_risk():

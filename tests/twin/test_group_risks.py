@@ -23,6 +23,7 @@ from twin.rules.groups.risks import (
     GroupsNearRisk,
     falls_off_local_log,
     loses_records,
+    may_lose_records,
     reads_remote,
 )
 from twin.rules.partitions.growth import Growth
@@ -78,7 +79,8 @@ def of_all(state: ShardState) -> tuple[Bool, Bool, Bool]:
 def test_the_risks_are_those_of_all_groups(seed: int, cycles: int, groups: int) -> None:
     state = simulated(seed, cycles, groups)
     near, partitions = state[GroupsNearRisk], state[Partitions]
-    held = [risk(near, partitions) for risk in (reads_remote, falls_off_local_log, loses_records)]
+    held = [risk(near, partitions) for risk in (reads_remote, falls_off_local_log)]
+    held.append(loses_records(near, partitions) | may_lose_records(near, partitions))
     for near, expected in zip(held, of_all(state), strict=True):
         assert near.tolist() == expected.tolist()
 

@@ -54,7 +54,7 @@ def cycle(
     """The state after a whole cycle, in which these groups were read."""
     frames = [
         brokers_frame((1, 2, 3), at_ms, selector=selector),
-        configs_frame({part.topic: {**TIERED, **configs} for part in parts}, at_ms),
+        configs_frame({part.topic: {"compacted": 0, **TIERED, **configs} for part in parts}, at_ms),
         partitions_frame(parts, at_ms),
         replicas_frame(parts, at_ms),
     ]

@@ -6,6 +6,7 @@ from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.reading import open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
+from twin.rules.replication.caught_up import InSync, Lag
 from twin.rules.replication.isr_shrink_near import IsrShrinkNear
 from twin.totals import shard_totals
 
@@ -44,7 +45,13 @@ def test_a_replica_is_near_once_it_is_late_by_half_the_limit_and_a_cycle(late_ms
 def test_the_limit_is_that_of_the_cluster():
     assert near(behind_for(21_000)) == [0, 1, 0]
     assert near(behind_for(21_000, replica_lag_time_max_ms=60_000)) == [0, 0, 0]
-    assert near(behind_for(21_000, replica_lag_time_max_ms=UNKNOWN)) == [UNKNOWN] * 3
+    assert near(behind_for(21_000, replica_lag_time_max_ms=UNKNOWN)) == [0, UNKNOWN, UNKNOWN]
+
+
+def test_the_limit_is_that_of_the_leaders_broker_where_it_has_its_own():
+    assert near(behind_for(21_000, own_lag_time_max_ms={1: 60_000})) == [0, 0, 0]
+    assert near(behind_for(36_000, own_lag_time_max_ms={1: 60_000})) == [0, 1, 0]
+    assert near(behind_for(21_000, own_lag_time_max_ms={2: 60_000})) == [0, 1, 0]
 
 
 def test_a_replica_at_the_leaders_end_does_not_leave():
@@ -55,9 +62,23 @@ def test_a_replica_outside_the_isr_cannot_leave_it():
     assert near(behind_for(60_000, Partition(logs=BEHIND, isr=(1, 3)))) == [0, 0, 0]
 
 
-def test_a_replica_that_does_not_answer_is_late_by_what_was_last_known_of_it():
-    frozen = Partition(logs=BEHIND, silent=(2,))
-    assert near(behind_for(25_000, frozen)) == [0, 1, 0]
+def test_a_replica_that_does_not_answer_is_late_where_the_high_watermark_stands():
+    logs = BEHIND | {1: Log(end=200, high_watermark=100)}
+    assert near(behind_for(25_000, Partition(logs=logs, silent=(2,)))) == [0, 1, 0]
+
+
+def test_a_replica_that_only_the_twin_cannot_reach_is_not_late():
+    state = a_state(Partition())
+    for end in range(200, 2_000, 100):
+        logs = {1: Log(end=end, high_watermark=end - 10), 3: Log(end=end)}
+        state = after(state, Partition(logs=logs, silent=(2,)))
+        assert near(state) == [0, 0, 0]
+    assert state[InSync].in_sync.tolist() == [[1, 1, 1]]
+    assert state[Lag].lag_records.tolist() == [[0, 10, 0]]
+
+
+def test_a_replica_that_does_not_answer_is_unknown_where_its_leader_says_nothing():
+    assert near(behind_for(25_000, Partition(logs=BEHIND, silent=(2,)))) == [0, UNKNOWN, 0]
 
 
 def test_a_replica_that_was_never_seen_caught_up_is_unknown():

@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 
 from tests.builders import (
     NOW_MS,
+    Group,
     Log,
     Partition,
     SegmentEvent,
     a_state,
     epochs_frame,
+    group_offsets_frame,
+    groups_frame,
     segments_frame,
 )
 from tests.kafka_log import next_uploads, truncated_from_end
@@ -26,10 +29,13 @@ from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import assigned, truncated_from_start
 from twin.remote_log.findings import judge, verdicts
 from twin.remote_log.lineage import highest_remote_offset, within_lineage
+from twin.rules.groups.moves import GroupMoves
+from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.rules.tiering.lineage import DANGLING_MS, Lineage
-from twin.step import step_archive
+from twin.step import step, step_archive
 from twin.tables.enums import SegmentState, SegmentVerdict
+from twin.tables.state import Groups
 from twin.totals import shard_totals
 
 FINISHED = SegmentState.COPY_FINISHED
@@ -183,6 +189,17 @@ def test_a_gap_is_a_risk_unless_a_live_replica_holds_it():
     cut = Partition("t", log=Log(end=500, start=200, local_start=450))
     state, _ = after(*events, state=a_state(cut))
     assert "tier_gap" not in conditions(state)
+
+
+def test_a_group_inside_a_gap_reads_nowhere():
+    groups = [Group(name=f"g{at}", offsets=[(PART, at)]) for at in (99, 100, 199, 200)]
+    tiered = a_state(PART, topics={PART.topic: {"remote_storage": 1, "tiered_compacted": 0}})
+    frames = [groups_frame(groups), group_offsets_frame(groups)]
+    state, _ = after(*life("a", 0, 99), *life("b", 200, 449), state=step(tiered, frames, NOW_MS)[0])
+    remote, nowhere = ReadsFrom.REMOTE, ReadsFrom.NOWHERE
+    order = state[Groups].group[state[GroupMoves].group_index].tolist()
+    reads = dict(zip(order, state[GroupReads].reads_from.tolist(), strict=True))
+    assert reads == {"g99": remote, "g100": nowhere, "g199": nowhere, "g200": remote}
 
 
 def test_a_live_replica_that_never_answered_may_hold_the_gap():

@@ -4,6 +4,7 @@ Clusters of five brokers are observed for some cycles while brokers die, hang, a
 back, lose disks, and are missed by the observer; logs are written, replicated, truncated, and
 diverge; ISRs shrink and grow; leaders are elected from the ISR and the ELR, as last known leaders,
 and unclean. Compared after each cycle: lost records (cause, first offset, lower bound of the end),
+whether committed records were among them (the twin may say that it is possible, and nothing wrong),
 replicas that will truncate and to where, what unclean successors lack, next leaders, silent
 successors and who follows them, and groups of consumers that are ahead of the log.
 
@@ -37,7 +38,8 @@ from tests.builders import (
 )
 from tests.examples import examples
 from tests.model.brokers import BROKERS, NOBODY, PlainCluster, PlainPartition
-from tests.model.observer import EpochEnd, Observer
+from tests.model.observer import EpochEnd, Memory, Observer
+from twin.declarations.table import UNKNOWN
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
 from twin.rules.groups.reads import GroupReads, ReadsFrom
@@ -54,6 +56,7 @@ TOPICS: Final = {
     for unclean in (0, 1)
     for least in (1, 2)
 }  # fmt: skip
+_APART: Final = ("end_estimate_offset", "acknowledged", "committed_offset")
 MISSED: Final = 0.1
 """Share of cycles in which a broker that is up does not answer in time."""
 
@@ -70,7 +73,10 @@ def reported(p: PlainPartition, answering: set[int], fenced: set[int]) -> Partit
         offline=tuple(fenced),
         leader=p.leader,
         epoch=p.epoch,
-        logs={b: Log(len(p.logs[b])) for b in p.replicas},
+        logs={
+            b: Log(len(p.logs[b]), high_watermark=p.high_watermark if b == p.leader else UNKNOWN)
+            for b in p.replicas
+        },
         silent=tuple(set(BROKERS) - answering),
     )
 
@@ -112,9 +118,13 @@ def said(state: ShardState) -> dict[int, dict[str, Any]]:
     return {
         found["partition"]: {
             "losses": [
-                {name: value for name, value in loss.items() if name != "end_estimate_offset"}
+                {name: value for name, value in loss.items() if name not in _APART}
                 for loss in found["records_lost"]
             ],
+            "acknowledged": {
+                loss["at_ms"]: (loss["acknowledged"], loss["cause"])
+                for loss in found["records_lost"]
+            },
             "truncations": sorted(found["truncations"], key=lambda one: one["broker"]),
             "successors": {s["broker"]: s["records_lost"] for s in found["unclean_successors"]},
             "next_leader": (
@@ -149,9 +159,14 @@ def within_doubt(
 ) -> dict[str, Any]:
     """What the twin says, with the model's value where the twin says that it is not known.
 
-    A replica that has answered while its leader did not may have truncated before, or not.
+    A replica that has answered while its leader did not may have truncated before, or not. Nor do
+    offsets show of each that answers that it has: the twin may take it to lack more than it does.
     """
     memory, twin = observer.memory[p.number], dict(twin)
+    twin["losses"] = [
+        {**loss, "cause": proven_cause(loss, twin["acknowledged"], model["losses"], memory.stood)}
+        for loss in twin["losses"]
+    ]
     bounds = [
         loss for loss in twin["losses"]
         if loss["at_ms"] in memory.doubts_at_ms and not loss["start_is_exact"]
@@ -160,17 +175,48 @@ def within_doubt(
         exact = [m for m in model["losses"] if any(is_bound(loss, m) for loss in bounds)]
         known = [loss for loss in twin["losses"] if loss not in bounds]
         twin["losses"] = sorted([*known, *exact], key=lambda loss: loss["at_ms"])
-    if "truncations" in twin:
-        known = [one for one in twin["truncations"] if one["broker"] not in memory.in_doubt]
-        known += [one for one in model["truncations"] if one["broker"] in memory.in_doubt]
+    if "truncations" in model:
+        doubtful = memory.in_doubt | memory.stood
+        known = [one for one in twin["truncations"] if one["broker"] not in doubtful]
+        known += [one for one in model["truncations"] if one["broker"] in doubtful]
         twin["truncations"] = sorted(known, key=lambda one: one["broker"])
         twin["successors"] = {
             broker: model["successors"][broker]
-            if broker in memory.in_doubt and records is None
+            if is_pessimistic(records, model["successors"][broker], broker, memory)
             else records
             for broker, records in twin["successors"].items()
         }
     return twin
+
+
+def is_pessimistic(records: int | None, exact: int, broker: int, memory: Memory) -> bool:
+    """It says of a replica in doubt that it lacks more, or that this is unknown."""
+    if records is None:
+        return broker in memory.in_doubt | memory.stood
+    return broker in memory.stood and records >= exact
+
+
+def proven_cause(
+    loss: dict[str, Any], acknowledged: dict[int, tuple[str, str]], losses: list[dict[str, Any]],
+    stood: set[int],
+) -> str:  # fmt: skip
+    """The model's cause, where the twin knows better: committed records were lost; or where the
+    new leader had records of which it is unknown whether they were of the log."""
+    said = acknowledged[loss["at_ms"]][0]
+    known = {m["cause"] for m in losses if m["at_ms"] == loss["at_ms"]}
+    if loss["new_leader"] in stood and known == {"shorter_log"} and loss["cause"] == "acks_1":
+        return "shorter_log"
+    return "acks_1" if said == "certain" and known == {"acks_1"} else str(loss["cause"])
+
+
+def wrong(observer: Observer, p: PlainPartition, twin: dict[str, Any]) -> list[str]:
+    """Losses of which the twin says for certain what is not so."""
+    truth = observer.memory[p.number].hit_committed
+    return [
+        f"the loss at {at_ms} hit committed records: {truth[at_ms]}, the twin says {said}"
+        for at_ms, (said, _) in twin["acknowledged"].items()
+        if at_ms in truth and said == ("no" if truth[at_ms] else "certain")
+    ]
 
 
 def is_bound(loss: dict[str, Any], exact: dict[str, Any]) -> bool:
@@ -195,6 +241,11 @@ def test_the_twin_says_of_each_partition_what_a_plain_model_says(seed):
         for p in cluster.partitions:
             p.tell(f"-- cycle {n}: answering {sorted(answering)}, fenced {sorted(cluster.fenced)}, "
                    f"leader {p.leader}, epoch {p.epoch}, ISR {p.isr}, ELR {p.elr}")  # fmt: skip
+            assert not wrong(observer, p, found[p.number]), "\n".join(p.story)
             model = expected(observer, p)
-            twin = within_doubt(observer, p, {name: found[p.number][name] for name in model}, model)
+            observer.note_stood(p, {one["broker"] for one in found[p.number]["truncations"]})
+            follow = set(p.isr) & answering if p.leader in answering else set()
+            assert not {one["broker"] for one in found[p.number]["truncations"]} & follow
+            twin = within_doubt(observer, p, found[p.number], model)
+            twin = {name: twin[name] for name in model}
             assert twin == model, "\n".join([f"{p.topic}-{p.number} {p.replicas}", *p.story])

@@ -33,6 +33,7 @@ from twin.tables.state import PRIOR_END_STAYS_MS, PriorEnds
 
 SECOND = 1_000
 LEADER_ENDS, FOLLOWER_ENDS = 100, 70
+NEVER_UNCLEAN: dict[str, Any] = {"unclean_leader_election": 0}
 
 
 def part(leader: int, isr: tuple[int, ...], end: int, **more: Any) -> Partition:
@@ -81,11 +82,13 @@ def test_an_unclean_leader_loses_the_records_that_it_lacks():
     state, texts = after(led_by_1(), part(2, (2,), FOLLOWER_ENDS), NOW_MS + SECOND, 70)
     assert texts == [
         "t-0: at least 30 records lost, offsets 70 to 99 or beyond (estimated: 99): the new leader "
-        "2 lacks them, leader 1 had them"
+        "2 lacks them, leader 1 had them; whether they were acknowledged is unknown"
     ]
     assert shown(state) == {
         "at_ms": NOW_MS + SECOND,
         "cause": "unclean",
+        "acknowledged": "possible",
+        "committed_offset": None,
         "old_leader": 1,
         "new_leader": 2,
         "start_offset": 70,
@@ -160,7 +163,7 @@ def test_a_leader_that_comes_back_with_an_empty_disk_has_lost_everything():
     state, texts = after(state, back, NOW_MS + 2 * LOSS_WINDOW_MS, 0)
     assert texts == [
         "t-0: at least 100 records lost, offsets 0 to 99 or beyond (estimated: 99): leader 1 came "
-        "back with a shorter log"
+        "back with a shorter log; whether they were acknowledged is unknown"
     ]
     assert shown(state)["cause"] == "shorter_log"
     assert "records_lost" in open_risks(state)
@@ -210,14 +213,14 @@ def test_a_replica_that_flaps_is_one_row_of_prior_ends():
 
 
 def test_what_is_truncated_after_a_clean_failover_is_an_event_and_a_number_and_no_risk():
-    state = a_state(part(1, (1, 2), LEADER_ENDS), brokers=(1, 2))
+    state = a_state(part(1, (1, 2), LEADER_ENDS), brokers=(1, 2), **NEVER_UNCLEAN)
     state, texts = after(state, part(2, (2,), 110), NOW_MS + SECOND, 98)
     assert texts == [
         "t-0: at least 2 records lost, offsets 98 to 99 or beyond (estimated: 99): leader 1 had "
         "not replicated them when 2 took over; producers with acks=all got no acknowledgement for "
         "them"
     ]
-    assert shown(state)["cause"] == "acks_1"
+    assert (shown(state)["cause"], shown(state)["acknowledged"]) == ("acks_1", "no")
     assert computed(state, "kafka_twin_records_truncated_recent") == 2
     assert computed(state, "kafka_twin_records_lost_recent") == 0
     assert "records_lost" not in conditions(state)

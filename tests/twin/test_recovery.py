@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
 from twin.questions.recovery import Recovery, recovery
+from twin.tables.enums import PendingUpload
 
 BYTES = 10  # of a record
 RATE = 2.0  # records a second
@@ -139,3 +142,22 @@ def test_the_answer_says_when_it_is_in_sync_or_that_it_never_is():
     assert "never in sync: 20 B/s are written" in never.lines[1]
     with pytest.raises(WhatIfError, match="there is no broker 9"):
         answered("recovery", state, broker=9)
+
+
+def test_what_is_not_uploaded_stays_on_the_leaders_disk_for_a_broker_that_comes_back():
+    """KAFKA-19952: with remote storage away the follower lacks nothing on its leader's disk."""
+    limits = {"local_retention_ms": 10_000, "local_retention_bytes": -1}
+    tiered = {"remote_storage": 1, "copies_disabled": 0} | FOR_EVER | limits
+
+    def found(**uploads: int) -> Recovery:
+        state = None
+        for second in (0, 10):
+            part = Partition(log=replace(log(1_000 + int(second * RATE)), **uploads))
+            at_ms = NOW_MS + second * 1_000
+            state = a_state(part, since=state, at_ms=at_ms, topics={"t": tiered})
+        assert state is not None
+        return recovery(state, 2, 60)
+
+    assert found(last_tiered=1_015).restarted == 1
+    never = found(reason=PendingUpload.KNOWN, pending_upload=0)
+    assert (never.restarted, never.from_leader_bytes) == (0, 60 * RATE * BYTES)

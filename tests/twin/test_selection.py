@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, Log, Partition, a_state, epoch_ends_frame
 from tests.examples import examples
 from tests.reading import computed, conditions
+from twin.declarations.signature import parameters
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.state import ShardState
 from twin.rules.brokers.racks import rack_names
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.reading.cold_reads import ColdReads, ReadsCold
-from twin.rules.reading.out_of_range import OutOfRange, OutOfRangeWindows, windows
+from twin.rules.reading.out_of_range import LogOffsets, OutOfRange, OutOfRangeWindows, windows
 from twin.rules.reading.selection import (
     LeaderSelectors,
     SelectorViews,
@@ -249,8 +250,8 @@ def sent_cold(state: ShardState, offset: int) -> list[int]:
 class TestWindows:
     def window(self, part: Partition, case: OutOfRange, broker: int = 2) -> tuple[int, int]:
         state = a_state(part)
-        tables = state[Replicas], state[Roles], state[Leaders], state[HighWatermarks]
-        [window] = [bounds for each, *bounds in windows(*tables) if each is case]
+        tables = LogOffsets(**state.arguments(parameters(LogOffsets)))
+        [window] = [bounds for each, *bounds in windows(tables) if each is case]
         lower, upper, holds = np.broadcast_arrays(*window)
         slot = state[Assignment].broker[0].tolist().index(broker)
         cases = state[OutOfRangeWindows].out_of_range[0, slot]
@@ -259,7 +260,7 @@ class TestWindows:
 
     def test_the_high_watermark_is_estimated_by_the_lowest_log_end_of_the_isr(self):
         part = Partition(logs={2: Log(end=90), 3: Log(end=80)}, isr=(1, 2))
-        assert a_state(part)[HighWatermarks].high_watermark_estimate.tolist() == [90]
+        assert a_state(part)[HighWatermarks].high_watermark.tolist() == [90]
 
     def test_records_that_are_not_committed_yet(self):
         part = Partition(logs={2: Log(end=100), 3: Log(end=90)})

@@ -38,8 +38,12 @@ def disorder(state: ShardState) -> int:
         ({"last_stable": 49}, Disorder.STABLE_BELOW_LOCAL_START | Disorder.STABLE_BELOW_REMOTE_END),
         ({"last_stable": 79}, Disorder.STABLE_BELOW_REMOTE_END),
         ({"last_stable": 80}, 0),
-        ({"last_tiered": 8}, Disorder.REMOTE_END_BELOW_START),
-        ({"last_tiered": 9}, 0),
+        ({"last_tiered": 48}, Disorder.REMOTE_END_BELOW_LOCAL_START),
+        ({"last_tiered": 49}, 0),
+        (
+            {"last_tiered": 5, "start": 50},
+            0,
+        ),  # records were deleted by request
     ],
 )
 def test_each_inequality_by_this_cycles_larger_and_the_last_ones_smaller(changed, broken):
@@ -58,14 +62,14 @@ def test_a_log_that_is_written_between_two_requests_is_in_order():
 
 
 def test_offsets_of_two_leaders_are_not_compared():
-    less = replace(GOOD, end=60, last_stable=60, last_tiered=5)
+    less = replace(GOOD, end=60, last_stable=60)
     assert disorder(watched(less, less, epoch=2)) == 0
     assert disorder(watched(less, less, leader=2)) == 0
     assert disorder(watched(less, less)) != 0
 
 
 def test_a_log_that_is_not_tiered_or_does_not_say_is_not_judged():
-    less = replace(GOOD, end=60, last_tiered=5)
+    less = replace(GOOD, end=60)
     assert disorder(watched(less, less, topic=0)) == 0
     assert disorder(watched(less, less, silent=(1,))) == 0
     assert disorder(watched(less, less)) != 0
@@ -73,7 +77,7 @@ def test_a_log_that_is_not_tiered_or_does_not_say_is_not_judged():
 
 
 def test_the_risk_opens_after_a_minute():
-    low = replace(GOOD, last_tiered=5)
+    low = replace(GOOD, last_stable=79)
     state = watched(low, low)
     assert "tier_disorder" in conditions(state)
     assert "tier_disorder" not in open_risks(state)

@@ -1,14 +1,20 @@
 """Uploads against local retention."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
+from tests.reading import open_risks
 from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.tier_states import TierState, TierStates
 from twin.rules.tiering.upload import UploadLag, lags_retention
 from twin.step import step
+from twin.tables.enums import PendingUpload
 from twin.totals import shard_totals
 
 
@@ -84,3 +90,69 @@ def test_what_waits_for_upload_is_held_against_local_retention(config, expected)
     )
     lags = lags_retention(state[UploadLag], state[Growth], state[RecordSizes], state[TopicConfigs])
     assert lags.tolist() == [expected]
+
+
+STARTED = Log(end=129_000, size_bytes=129_000, reason=PendingUpload.KNOWN, pending_upload=0)
+TIERED = {"remote_storage": 1, "copies_disabled": 0, "upload_delay_ms": 0, "upload_delay_bytes": 0}
+SMALL = TIERED | {"local_retention_ms": 60_000, "local_retention_bytes": 10_000}
+
+
+def written(log: Log, **config: int) -> ShardState:
+    """A partition at 200 records a second, for two minutes of cycles."""
+    state = None
+    for after_ms in range(0, 120_001, 5_000):
+        records = after_ms // 5
+        part = Partition(log=replace(log, end=log.end + records))
+        at = {} if state is None else {"since": state}
+        state = a_state(part, topics={"t": SMALL | config}, at_ms=NOW_MS + after_ms, **at)
+    assert state is not None
+    return state
+
+
+def test_uploads_that_never_worked_are_late_by_the_whole_log():
+    state = written(STARTED)
+    assert state[TierStates].tier_state.tolist() == [TierState.NOTHING_UPLOADED]
+    assert state[UploadLag].upload_lag_records.tolist() == [153_000]
+    assert "upload_lag_vs_local_retention" in open_risks(state)
+    totals = shard_totals(state)["kafka_twin_broker_upload_lag_bytes"]
+    assert totals[("1",)] == 153_000 * 129_000 // 153_000
+
+
+def test_before_kafka_4_2_a_leader_says_of_uploads_only_that_there_are_none():
+    log = replace(STARTED, reason=PendingUpload.NOTHING_TIERED, pending_upload=UNKNOWN)
+    state = a_state(Partition(log=log), topics={"t": SMALL})
+    assert state[UploadLag].upload_lag_records.tolist() == [129_000]
+
+
+def test_copies_that_are_disabled_on_purpose_are_not_late():
+    state = written(replace(STARTED, last_tiered=99), copies_disabled=1)
+    assert state[TierStates].tier_state.tolist() == [TierState.COPIES_DISABLED]
+    assert state[UploadLag].upload_lag_records.tolist() == [UNKNOWN]
+    assert open_risks(state).isdisjoint({"upload_lag_vs_local_retention", "tier_disorder"})
+
+
+def test_records_that_were_deleted_by_request_are_not_waiting_for_their_upload():
+    log = Log(end=60_000, local_start=50_000, start=50_000, last_tiered=99, size_bytes=10_000)
+    state = a_state(Partition(log=log), topics={"t": TIERED})
+    assert state[TierStates].tier_state.tolist() == [TierState.BEGINS_AGAIN]
+    assert state[UploadLag].upload_lag_records.tolist() == [10_000]
+
+
+@pytest.mark.parametrize(
+    ("config", "state"),
+    [
+        ({}, TierState.UPLOADED),
+        ({"upload_delay_ms": -1, "upload_delay_bytes": -1}, TierState.DELAYED),
+        ({"remote_storage": 0}, TierState.NOT_TIERED),
+    ],
+)
+def test_what_uploads_do_follows_from_the_settings(config, state):
+    part = Partition(log=Log(last_tiered=50))
+    tiered = a_state(part, topics={"t": TIERED | config})
+    assert tiered[TierStates].tier_state.tolist() == [state]
+    name = state.name.lower()
+    assert shard_totals(tiered)["kafka_twin_partitions_by_tier_state"][(name,)] == 1
+
+
+def test_a_leader_that_does_not_say_what_is_tiered_is_unknown():
+    assert a_state(topics={"t": TIERED})[TierStates].tier_state.tolist() == [UNKNOWN]

@@ -289,6 +289,18 @@ class TestLocalRetention:
         assert [one.cold for one in footprints] == [3, 3]
         assert [one.cold_for_good for one in footprints] == [3, 0]
 
+    def test_what_is_not_uploaded_frees_no_disk(self):
+        def left(**uploads: int) -> int:
+            log = replace(self.HELD, end=1_001, **uploads)
+            state = a_state(Partition(log=log), topics=TIERED)
+            return whatif.local_footprint(
+                whatif.with_local_retention(state, HOUR_MS, UNKNOWN)
+            ).bytes
+
+        assert left(last_tiered=1_000) == 3 * MIB
+        assert left(last_tiered=500) == 6 * MIB  # half of it waits
+        assert left(reason=PendingUpload.KNOWN, pending_upload=0) == 12 * MIB
+
     def test_only_tiered_topics_keep_less(self):
         state = a_state(Partition(log=self.HELD))
         changed = whatif.with_local_retention(state, HOUR_MS, UNKNOWN)

@@ -10,6 +10,7 @@ from twin.engine.state import ShardState
 from twin.questions import whatif
 from twin.questions.whatif_groups import GroupHarm, hurt_by_change, hurt_by_loss, together
 from twin.rules.groups.loss import GroupsIfLeaderLost
+from twin.rules.groups.reads import ReadsFrom
 from twin.step import step
 from twin.tables.enums import ReplicaSelector
 
@@ -84,3 +85,16 @@ def test_a_shorter_local_log_makes_a_group_read_remotely(local_bytes, records):
     then = whatif.with_local_retention(state, UNKNOWN, local_bytes)
     harms = together([hurt_by_change(state, then)])
     assert sum(each.remote_records for each in harms) == records
+
+
+def test_a_group_below_the_start_of_the_next_leaders_log_is_named():
+    """It reads nowhere then: its consumers are reset, as ``if_leader_lost`` says."""
+    part = Partition("aiven", logs={2: Log(start=90_000, local_start=90_000, end=100_000),
+                                    3: Log(end=100_000)}, log=Log(end=100_000))  # fmt: skip
+    state = a_state(part)
+    groups = [Group("g", [(part, 5)])]
+    state, _ = step(state, [groups_frame(groups), group_offsets_frame(groups)], NOW_MS)
+    assert state[GroupsIfLeaderLost].reads_from.tolist() == [ReadsFrom.NOWHERE]
+    (harm,) = hurt(state, 1)
+    assert (harm.group, harm.nowhere, harm.offline, harm.ahead, harm.remote) == ("g", 1, 0, 0, 0)
+    assert hurt(state, 2) == []

@@ -47,9 +47,10 @@ class BrokerLogBytes(ShardReport, kind="broker_log_bytes"):
 def broker_log_bytes(
     assignment: Assignment, roles: Roles, replicas: Replicas, brokers: Brokers
 ) -> BrokerLogBytes:
-    """The sums of assigned replicas; a broker that is registered and has none holds nothing."""
+    """The sums of assigned replicas; a broker that serves and has none holds nothing."""
+    serves = brokers.listed & (brokers.fenced != 1)
     broker, size = assignment.broker[roles.is_assigned], replicas.local_log_bytes[roles.is_assigned]
-    each = np.union1d(broker, brokers.broker).astype(np.int32)
+    each = np.union1d(broker, brokers.broker[serves]).astype(np.int32)
     at, is_known = keys.find_sorted(each, broker), size != UNKNOWN
     total = np.zeros(len(each), np.int64)
     np.add.at(total, at[is_known], size[is_known])

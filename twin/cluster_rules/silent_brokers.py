@@ -27,7 +27,9 @@ class BrokerAnswers(ShardReport, kind="broker_answers"):
 
     broker: Int32 = column("broker id")
     silent_since_ms: Int64 = column("its last answer; unknown while it answers")
-    is_expected: Bool = column("the cluster lists it, or a replica is assigned to it", fill=False)
+    is_expected: Bool = column(
+        "the cluster lists it and has not fenced it, or a replica is assigned to it", fill=False
+    )
 
 
 @rule
@@ -35,7 +37,8 @@ def broker_answers(brokers: Brokers, assignment: Assignment, roles: Roles) -> Br
     """The brokers of the newest cycle."""
     holds = np.isin(brokers.broker, assignment.broker[roles.is_assigned])
     since = np.where(brokers.answered, UNKNOWN, np.maximum(brokers.answered_at_ms, 0))
-    return BrokerAnswers(brokers.broker, since, brokers.listed | holds)
+    serves = brokers.listed & (brokers.fenced != 1)
+    return BrokerAnswers(brokers.broker, since, serves | holds)
 
 
 class SilentBrokers(ClusterTable, kind="silent_brokers"):
@@ -96,5 +99,5 @@ def is_cluster_silent(silent: SilentBrokers) -> int:
     ),
 )
 def is_silent(silent: SilentBrokers) -> ByBroker:
-    """A broker that the cluster no longer lists, and that holds no replica, is not expected."""
+    """One that is fenced, or no longer listed, and that holds no replica, is not expected."""
     return ByBroker(silent.broker, (silent.silent_since_ms != UNKNOWN).astype(np.int64))

@@ -8,7 +8,7 @@ reports nothing. A change has an id made of its content, so a repeat can be reco
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -19,10 +19,14 @@ from twin.engine.risks import OpenRisks
 from twin.engine.rows import common_rows
 from twin.engine.shard_reports import CLUSTER
 from twin.engine.state import ShardState
-from twin.tables.state import PartitionIndex, Partitions, Topics
+from twin.kafka.internal_topics import STOPPING_RISKS, WHAT_STOPS
+from twin.tables.state import GroupOffsets, Groups, PartitionIndex, Partitions, Topics
 
 BROKER_EVENTS_SHARD: Final = 0
 """Every shard observes every broker; one reports them."""
+
+MOST_GROUPS: Final = 5
+"""Groups that a text names."""
 
 BUILT_IN_KINDS: Final = (
     "partition_created", "partition_deleted", "risk_opened", "risk_closed",
@@ -73,18 +77,38 @@ def changes(before: ShardState, after: ShardState) -> list[Change]:
 def _created_and_deleted(
     before: ShardState, after: ShardState, old_row: np.ndarray
 ) -> Iterator[Change]:
+    """A topic that was deleted and made anew is another topic: it is deleted first.
+
+    Offsets that groups committed to the old one stay, and mean nothing in the new one.
+    """
     new = np.flatnonzero(old_row == UNKNOWN)
     if not len(new) and len(old_row) == before.partitions:
         return
-    for row in new.tolist():
-        yield _change(after, "partition_created", Occurrence("{p} was created", row))
     gone = np.setdiff1d(np.arange(before.partitions), old_row)
-    for row in gone.tolist():
-        deleted = _change(before, "partition_deleted", Occurrence("{p} was deleted", row))
-        yield Change(
-            deleted.kind, after.observed_at_ms, deleted.cluster, deleted.text, deleted.topic,
-            deleted.partition,
-        )  # fmt: skip
+    deleted = [
+        _change(before, "partition_deleted", Occurrence("{p} was deleted", row))
+        for row in gone.tolist()
+    ]
+    for each in deleted:
+        yield replace(each, at_ms=after.observed_at_ms)
+    old = {(each.topic, each.partition): row for each, row in zip(deleted, gone, strict=True)}
+    for row in new.tolist():
+        made = _change(after, "partition_created", Occurrence("{p} was created", row))
+        same_name = old.get((made.topic, made.partition))
+        yield made if same_name is None else replace(made, text=_anew(made, before, same_name))
+
+
+def _anew(made: Change, before: ShardState, row: int) -> str:
+    """The text of a partition of a topic that was deleted and made anew."""
+    offsets = before[GroupOffsets]
+    first, stop = np.searchsorted(offsets.row, [row, row + 1])
+    here = offsets.group_index[first:stop][offsets.committed_offset[first:stop] != UNKNOWN]
+    groups = sorted(map(str, before[Groups].group[here]))
+    text = f"{made.text}: another topic of that name"
+    if not groups:
+        return text
+    named = ", ".join(groups[:MOST_GROUPS]) + ("" if len(groups) <= MOST_GROUPS else ", ...")
+    return f"{text}; offsets that {named} committed are of the old one"
 
 
 def _risks(earlier: ShardState, after: ShardState) -> Iterator[Change]:
@@ -97,11 +121,18 @@ def _risks(earlier: ShardState, after: ShardState) -> Iterator[Change]:
         opened, closed = int(now[row] & ~was[row]), int(was[row] & ~now[row])
         for number, risk in enumerate(after.catalog.risks):
             if opened >> number & 1:
-                text = f"{{p}}: {risk.sentence}"
+                text = f"{{p}}: {risk.sentence}{_what_stops(after, row, risk.name)}"
                 yield _change(after, "risk_opened", Occurrence(text, row, detail=risk.name))
             elif closed >> number & 1:
                 text = f"{{p}}: the risk {risk.name} has closed"
                 yield _change(after, "risk_closed", Occurrence(text, row, detail=risk.name))
+
+
+def _what_stops(state: ShardState, row: int, risk: str) -> str:
+    """What stops by that risk, if the topic is one of Kafka's own; follows a colon."""
+    topic = str(state[Topics].topic[state[PartitionIndex].topic_index[row]])
+    stops = WHAT_STOPS.get(topic, "") if risk in STOPPING_RISKS else ""
+    return stops and f": {stops}"
 
 
 def _change(state: ShardState, kind: str, what: Occurrence) -> Change:

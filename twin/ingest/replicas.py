@@ -24,7 +24,7 @@ from twin.tables.state import (
     Replicas,
 )
 
-_ASKED_APART: Final = ("local_log_bytes", "local_start_timestamp_ms")
+_ASKED_APART: Final = ("local_log_bytes", "local_start_timestamp_ms", "local_start_batch")
 """By other requests, which may fail alone; while the local start stays, so do these values."""
 
 

@@ -57,7 +57,7 @@ class SlowestFetches:
 
 
 def slowest_fetches(
-    followers: FollowerStates, removals: Removals, lag_max_ms: int
+    followers: FollowerStates, removals: Removals, lag_max_ms: Int64
 ) -> SlowestFetches:
     """Judge the slowest recent fetch of each removed replica at the leader that removed it.
 
@@ -70,11 +70,17 @@ def slowest_fetches(
     meets these conditions. Then either the slowest fetch came before the removal; or the removal
     was known when later fetches were taken in, and a pending fetch would have been kept in place
     of any slower one.
+
+    Args:
+        followers: with the slowest fetch of each.
+        removals: [N] replicas that left an ISR.
+        lag_max_ms: [N] replica.lag.time.max.ms of their leaders, UNKNOWN if unknown.
     """
     place = keys.find(
         keys.pack(followers.row, followers.broker), keys.pack(removals.row, removals.broker)
     )
     tracked = (place != UNKNOWN) & (followers.leader[place] == removals.leader)
+    tracked &= lag_max_ms != UNKNOWN
     arrived_ms, taken_ms, completed_ms = (
         times[place]
         for times in (

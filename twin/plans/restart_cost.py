@@ -12,16 +12,18 @@ from typing import Final
 import numpy as np
 
 from twin.arrays.slots import any_slot, count_slots
-from twin.declarations.signature import reading
+from twin.declarations.signature import parameters, reading
 from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Int64, Rows
 from twin.engine.state import ShardState
 from twin.questions import whatif
 from twin.questions.whatif import Loss
-from twin.rules.election.next_leader import Candidates
+from twin.rules.election.after_loss import away_replicas
+from twin.rules.election.ballots import in_isr
+from twin.rules.election.next_leader import Electorate
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
 from twin.rules.tiering.coverage import Coverage, LocalLog
-from twin.tables.state import Assignment, Partitions
+from twin.tables.state import Assignment, Brokers, Partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,13 @@ def restart_costs(state: ShardState, together: Collection[int], loss: Loss) -> R
     """The costs in one shard, if those brokers are out at once; ``loss`` is their loss."""
     rows = whatif.described_on(state, together)  # the others cost nothing
     here = state.with_only(_READS).take(rows)
-    serves = here[Roles].in_isr & here[Candidates].is_acceptable
+    members, electorate = in_isr(here[Roles]), whatif.electorate_of(here)
+    away = away_replicas(electorate, here[Brokers], state.observed_at_ms)
     mine = whatif.on_brokers(here[Assignment].broker, together)
-    leaves = any_slot(serves & mine)
-    left, least = count_slots(serves & ~mine), here[LeaderMinIsr].min_isr
+    leaves = any_slot(members & electorate.candidates.is_acceptable & mine)
+    left, least = count_slots(members & ~away & ~mine), here[LeaderMinIsr].min_isr
+    falls_short = np.zeros(len(rows), bool)
+    falls_short[np.searchsorted(rows, loss.row)] = loss.under_min_isr
     leads = np.flatnonzero(whatif.on_brokers(state[Partitions].leader[loss.row], together))
     costs: dict[str, RestartCost] = {}
     for rule, next_leaders in loss.next_leaders.items():
@@ -70,7 +75,7 @@ def restart_costs(state: ShardState, together: Collection[int], loss: Loss) -> R
         costs[rule] = RestartCost(
             leaders_moved=int((following.leader != NO_BROKER).sum()),
             offline=int((following.leader == NO_BROKER).sum()),
-            under_min_isr=int((leaves & (left < least)).sum()),
+            under_min_isr=int((leaves & falls_short).sum()),
             at_min_isr=int((leaves & (left == least)).sum()),
             cold_leaders=int(cold.sum()),
             remote_bytes=int(remote[remote != UNKNOWN].sum()),
@@ -88,7 +93,7 @@ def total_costs(shards: Iterable[RestartCosts]) -> RestartCosts:
     return total or {KAFKA: RestartCost()}
 
 
-_READS: Final = reading(Assignment, Roles, Candidates, LeaderMinIsr)
+_READS: Final = (*reading(Roles, Brokers, LeaderMinIsr), *parameters(Electorate))
 """The tables of which all partitions on the brokers are read."""
 
 

@@ -21,6 +21,7 @@ from twin.questions import gate, whatif
 from twin.questions.gate import Names, Terms
 from twin.questions.quorum import newest_quorum
 from twin.questions.whatif import Loss
+from twin.questions.whatif_groups import GroupHarm, hurt_by_loss, together
 from twin.rules.load.peaks import CarriedPeaks
 from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment
@@ -36,6 +37,7 @@ class Batch:
     rack: str  # the rack of all of them, empty if unknown
     allowed: Names  # reasons against it that the terms allow
     costs: RestartCosts
+    hurt: tuple[GroupHarm, ...] = ()  # groups of consumers, the worst first
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,13 @@ def roll(
     """
     alone: dict[int, Names] = {}
     costs: dict[tuple[int, ...], RestartCosts] = {}
+    hurt: dict[tuple[int, ...], tuple[GroupHarm, ...]] = {}
     for broker in sorted(targets):
         losses = [whatif.lose(state, [broker]) for state in states]  # used by both calls
         alone[broker] = gate.reasons(states, [broker], terms, losses, peaks=peaks)
         if not _blocking(alone[broker], terms):
             costs[broker,] = _costs(states, [broker], losses)
+            hurt[broker,] = _hurt(states, [broker], losses)
     able = [broker for (broker,) in costs]
     last = _active_controllers(states)
     racks = _racks(states)
@@ -95,10 +99,11 @@ def roll(
     def judged(brokers: tuple[int, ...]) -> Batch:
         rack = racks.get(brokers[0], NO_RACK)
         if len(brokers) == 1:
-            return Batch(brokers, rack, alone[brokers[0]], costs[brokers])
+            return Batch(brokers, rack, alone[brokers[0]], costs[brokers], hurt[brokers])
         losses = [whatif.lose(state, brokers) for state in states]
         against = gate.reasons(states, brokers, terms, losses, peaks=peaks)
-        return Batch(brokers, rack, against, _costs(states, brokers, losses))
+        each = _costs(states, brokers, losses), _hurt(states, brokers, losses)
+        return Batch(brokers, rack, against, *each)
 
     left_out = (LeftOut(b, _blocking(alone[b], terms)) for b in alone if b not in able)
     return Roll(tuple(map(judged, batches)), tuple(left_out))
@@ -109,6 +114,13 @@ def _costs(
 ) -> RestartCosts:
     each = zip(states, losses, strict=True)
     return total_costs(restart_costs(state, brokers, loss) for state, loss in each)
+
+
+def _hurt(
+    states: Sequence[ShardState], brokers: Sequence[int], losses: Sequence[Loss]
+) -> tuple[GroupHarm, ...]:
+    each = zip(states, losses, strict=True)
+    return tuple(together(hurt_by_loss(state, brokers, loss) for state, loss in each))
 
 
 def _together(

@@ -29,12 +29,13 @@ from twin.kafka.follower_state import (
     is_caught_up,
     is_caught_up_pending,
 )
+from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.election.ballots import in_isr
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.replication.caught_up import InSync, tracked
 from twin.rules.replication.isr_shrinks import IsrShrinks
 from twin.rules.replication.isr_verdicts import Evidence
-from twin.tables.state import Assignment, Configs, FollowerStates, Partitions, Replicas
+from twin.tables.state import Assignment, FollowerStates, Partitions, Replicas
 
 _WHY = "a function of stored follower states"
 
@@ -49,7 +50,7 @@ class InSyncKip501(ReplicaTable, kind="in_sync_kip501", api="", on_demand=_WHY):
 def in_sync_kip501(
     in_sync: InSync,
     roles: Roles,
-    configs: Configs,
+    limits: LagLimits,
     followers: FollowerStates,
     assignment: Assignment,
     partitions: Partitions,
@@ -67,9 +68,10 @@ def in_sync_kip501(
     is_in_sync = np.where(in_sync.in_sync == 1, 1, UNKNOWN).astype(np.int8)
     gone = roles.is_offline & roles.is_assigned & ~roles.is_leader
     is_in_sync[gone & (is_in_sync != 1)] = 0
-    lag_max_ms = configs.cluster_wide("replica_lag_time_max_ms")
     row, slot, states = tracked(followers, assignment, roles, partitions)
-    if lag_max_ms == UNKNOWN or not len(row):
+    has_limit = limits.lag_time_max_ms[row] != UNKNOWN
+    row, slot, states = row[has_limit], slot[has_limit], states.pick(has_limit)
+    if not len(row):
         return InSyncKip501(is_in_sync)
     state = ReplicaState(
         log_start_offset=states.log_start_offset,
@@ -79,7 +81,7 @@ def in_sync_kip501(
         caught_up_at_ms=states.caught_up_solution_1_at_ms,
     )
     leader_end = leaders.log_end_offset[row]
-    now, limit = np.full(len(row), now_ms), np.full(len(row), lag_max_ms)
+    now, limit = np.full(len(row), now_ms), limits.lag_time_max_ms[row]
     caught_up = is_caught_up(state, leader_end, now, limit)
     asks_for = replicas.log_end_offset[row, slot]
     may_wait = is_caught_up_pending(state, asks_for, leader_end, now, limit)

@@ -31,6 +31,7 @@ from twin.declarations.table import (
 )
 from twin.kafka.follower_state import SLOW_FETCH_KEPT_MS
 from twin.proposals.kip501 import InSyncKip501, kept_isr, would_have_stayed
+from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.election.next_leader import Candidates
 from twin.rules.partitions.leaders import IsrMembers, LeaderEnds, Roles
 from twin.rules.replication.caught_up import tracked
@@ -86,6 +87,7 @@ class Kip501HandoverCount(KeyedTable, kind="kip501_handover_count"):
 @rule
 def handover_kip501(
     configs: Configs,
+    limits: LagLimits,
     followers: FollowerStates,
     assignment: Assignment,
     roles: Roles,
@@ -108,12 +110,13 @@ def handover_kip501(
     """
     count = len(partitions.leader)
     to, cold = np.full(count, NO_BROKER, np.int32), np.full(count, UNKNOWN, np.int8)
-    limit_ms = _processing_max_ms(configs)
     rows, _, states = tracked(followers, assignment, roles, partitions)
-    if limit_ms == UNKNOWN or not len(rows):
+    if not len(rows):
         return HandoverKip501(to, cold, cold)
     recent = cycle.observed_at_ms - states.longest_processing_at_ms <= SLOW_FETCH_KEPT_MS
-    row = np.unique(rows[recent & (states.longest_processing_ms > limit_ms)])
+    limit_ms = _processing_max_ms(configs, limits)[rows]
+    is_slow = recent & (limit_ms != UNKNOWN) & (states.longest_processing_ms > limit_ms)
+    row = np.unique(rows[is_slow])
     if len(row):
         members = kept_isr(roles, assignment, shrinks, now_in_sync())
         to[row], cold[row] = _next_member(
@@ -177,10 +180,14 @@ def kip501_handover_count(
     return Kip501HandoverCount(np.array([count.handovers.sum() + begins.sum()], np.int64))
 
 
-def _processing_max_ms(configs: Configs) -> int:
-    """The limit of solution 2: its own, or replica.lag.time.max.ms where that is not set."""
+def _processing_max_ms(configs: Configs, limits: LagLimits) -> Int64:
+    """[P] the limit of solution 2: its own, or the leader's replica.lag.time.max.ms."""
     own_ms = configs.cluster_wide("fetch_processing_max_ms")
-    return own_ms if own_ms != UNKNOWN else configs.cluster_wide("replica_lag_time_max_ms")
+    return (
+        limits.lag_time_max_ms
+        if own_ms == UNKNOWN
+        else np.full_like(limits.lag_time_max_ms, own_ms)
+    )
 
 
 def _next_member(
@@ -279,16 +286,20 @@ def kip501_field(
     "forth, one each time the limit has passed; else null",
 )
 def kip501_ping_pong_field(
-    ping_pong: Kip501PingPong, configs: Configs, partitions: Partitions, cycle: Cycle
+    ping_pong: Kip501PingPong,
+    configs: Configs,
+    limits: LagLimits,
+    partitions: Partitions,
+    cycle: Cycle,
 ) -> list[dict[str, int] | None]:
     """The first handover counts at once."""
     objects: list[dict[str, int] | None] = [None] * len(partitions.leader)
-    limit_ms = max(_processing_max_ms(configs), 1)
+    limit_ms = np.maximum(_processing_max_ms(configs, limits), 1).tolist()
     for i, row in enumerate(ping_pong.row.tolist()):
         since_ms = int(ping_pong.since_ms[i])
         objects[row] = {
             "broker": int(ping_pong.broker[i]),
             "since_ms": since_ms,
-            "handovers": 1 + (cycle.observed_at_ms - since_ms) // limit_ms,
+            "handovers": 1 + (cycle.observed_at_ms - since_ms) // limit_ms[row],
         }
     return objects

@@ -18,9 +18,9 @@ from twin.arrays.slots import any_slot, as_sets, count_slots
 from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Array, Bool, Int64, Rows
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
+from twin.rules.election.after_loss import away_replicas
 from twin.rules.election.ballots import Ballot, in_isr
 from twin.rules.election.next_leader import Electorate, elected_under, elected_without
-from twin.rules.election.silent_successors import silent_replicas
 from twin.rules.election.truncations import CommonLogs
 from twin.rules.election.unclean_successors import lacking
 from twin.rules.partitions.leaders import Leaders
@@ -73,9 +73,7 @@ class Effects:
             sets: of slots.
         """
         # As in ``whatif.lose``: what cannot lead now, or does not answer, counts as lost too.
-        roles = electorate.roles
-        away = roles.is_assigned & ~electorate.candidates.is_acceptable
-        away |= silent_replicas(electorate.assignment, roles, state[Brokers], state.observed_at_ms)
+        away = away_replicas(electorate, state[Brokers], state.observed_at_ms)
         least = state[LeaderMinIsr].min_isr[rows]
         rules = state.catalog.election_rules
         ballots = [state[Ballot.under(rule)].take(rows) for rule in rules if rule != KAFKA]

@@ -26,19 +26,22 @@ import numpy as np
 
 from twin.arrays.plain import counted
 from twin.arrays.slots import any_slot, count_slots
-from twin.declarations.signature import reading
+from twin.declarations.signature import parameters, reading
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
 from twin.questions.load import above_capacity
-from twin.questions.quorum import newest_quorum
+from twin.questions.quorum import behind, newest_quorum
 from twin.questions.whatif import Loss
-from twin.rules.election.next_leader import Candidates
+from twin.rules.election.after_loss import away_replicas
+from twin.rules.election.ballots import in_isr
+from twin.rules.election.next_leader import Candidates, Electorate
 from twin.rules.election.redundancy import Redundancy, Spare
 from twin.rules.load.peaks import CarriedPeaks
 from twin.rules.partitions.leaders import Roles, has_flag
 from twin.rules.partitions.topic_configs import LeaderMinIsr
+from twin.rules.replication.isr import IsrSizes
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import (
@@ -50,10 +53,6 @@ from twin.tables.state import (
     Replicas,
     Topics,
 )
-
-CAUGHT_UP_WITHIN_MS: Final = 5_000
-"""A voter fetches each half second and is replaced after controller.quorum.fetch.timeout.ms (2 s);
-one that was not caught up for longer is not counted on."""
 
 
 class Reason(Enum):
@@ -135,7 +134,8 @@ def reasons(
     # A broker that is out serves nothing, so others need not be in sync; they may wait for it.
     if not together or np.isin(list(together), brokers.broker[~_is_out(brokers)]).any():
         parts.append(not_in_sync(outside_isr(state, together) for state in states))
-        parts.append(of_brokers(brokers, together))
+        expected = brokers.pick(~holding_nothing(states if whole is None else whole, brokers))
+        parts.append(of_brokers(expected, together))
     return combined(parts)
 
 
@@ -159,8 +159,9 @@ def restart(state: ShardState, together: Collection[int], terms: Terms, loss: Lo
     return {reason: names for reason, names in named.items() if names}
 
 
-_READS: Final = reading(
-    Partitions, Assignment, Roles, Candidates, LeaderMinIsr, ReplicaCoverage, Redundancy
+_READS: Final = (
+    *reading(Roles, Candidates, LeaderMinIsr, ReplicaCoverage, Redundancy, IsrSizes, Brokers),
+    *parameters(Electorate),
 )
 """The tables that ``_harmed`` reads."""
 
@@ -171,24 +172,28 @@ def _harmed(
     """A mask [P] of partitions for each reason; ``loss_rows`` are the rows of ``loss`` here."""
     assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
     mine = whatif.on_brokers(assignment.broker, together) & roles.is_assigned
-    serves = roles.in_isr & state[Candidates].is_acceptable
-    left = count_slots(serves & ~mine)
-    least, assigned = state[LeaderMinIsr].min_isr, partitions.assigned
+    members = in_isr(roles)
+    away = away_replicas(whatif.electorate_of(state), state[Brokers], state.observed_at_ms)
+    left = count_slots(members & ~away & ~mine)
+    # What a reassignment still adds cannot stand in yet, unless it is in sync already.
+    least, expected = state[LeaderMinIsr].min_isr, state[IsrSizes].expected
     # A broker that is already out costs nothing, even as the last member of an ISR.
-    leaves = any_slot(serves & mine)
-    no_spare = leaves & (assigned <= least)
-    goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
+    leaves = any_slot(members & state[Candidates].is_acceptable & mine)
+    falls_short = np.zeros(len(left), bool)
+    falls_short[loss_rows] = leaves[loss_rows] & loss.under_min_isr
+    no_spare = falls_short & (expected <= least)
+    goal = np.minimum(least + terms.margin, np.maximum(expected.astype(np.int64) - 1, 0))
     leads = whatif.on_brokers(partitions.leader[loss_rows], together)
     outcome, coverage = (np.full(len(left), UNKNOWN, np.int64) for _ in range(2))
     outcome[loss_rows[leads]] = loss.kafka.outcome[leads]
     coverage[loss_rows[leads]] = loss.kafka.coverage[leads]
     cold_now = any_slot(roles.is_leader & (state[ReplicaCoverage].coverage == Coverage.COLD))
-    one = leaves & (assigned == 1)
+    one = leaves & (left == 0) & (expected == 1)
     is_accepted = state[Redundancy].redundancy == Spare.ONE_REPLICA_ACCEPTED
     return {
         Reason.OFFLINE: (outcome == Outcome.NONE) & ~one,
         Reason.OUTSIDE_ISR: np.isin(outcome, (Outcome.ELR, Outcome.LAST_KNOWN, Outcome.UNCLEAN)),
-        Reason.UNDER_MIN_ISR: leaves & (left < least) & ~no_spare,
+        Reason.UNDER_MIN_ISR: falls_short & ~no_spare & ~one,
         Reason.UNDER_MARGIN: leaves & (left >= least) & (left < goal),
         Reason.COLD: (coverage == Coverage.COLD) & ~cold_now,
         Reason.ONE_REPLICA: one & ~is_accepted,
@@ -242,6 +247,19 @@ def of_brokers(brokers: Brokers, together: Collection[int]) -> Names:
     return {reason: names for reason, names in named.items() if names}
 
 
+def holding_nothing(states: Iterable[ShardState], brokers: Brokers) -> Bool:
+    """[B] those that are out and hold no replica: nothing waits for them, however long they stay.
+
+    ``states`` are all shards of the cluster.
+    """
+    is_idle = _is_out(brokers)
+    for state in states:
+        if is_idle.any():
+            held = state[Assignment].broker[state[Roles].is_assigned]
+            is_idle[is_idle] = ~np.isin(brokers.broker[is_idle], held)
+    return is_idle
+
+
 def _is_out(brokers: Brokers) -> Bool:
     return ~brokers.listed | (brokers.fenced == 1)
 
@@ -256,12 +274,9 @@ def of_quorum(quorum: ControllerQuorum, together: Collection[int]) -> Names:
         return {}
     if len(voters) <= 2:
         return {Reason.SMALL_QUORUM: _voter_names(voters)}
-    caught_up = quorum.caught_up_at_ms
-    newest = caught_up[quorum.is_active].max(initial=UNKNOWN)
-    if newest == UNKNOWN:
+    is_behind = behind(quorum)
+    if is_behind is None:
         return {Reason.QUORUM_UNKNOWN: ("how far its voters are behind",)}
-    # A voter that has not caught up since the active controller was elected has no time.
-    is_behind = newest - caught_up > CAUGHT_UP_WITHIN_MS
     left = (~is_behind & ~leaves).sum()
     if left > len(voters) // 2:
         return {}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final
 
 import numpy as np
 
-from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.cluster_rules.controllers import CAUGHT_UP_WITHIN_MS, OLD_AFTER_MS
+from twin.declarations.table import NO_BROKER, UNKNOWN, Bool
 from twin.engine.state import ShardState
 from twin.tables.state import ControllerQuorum
-
-OLD_AFTER_MS: Final = 15_000
-"""An election among controllers takes a few seconds; who has not answered for longer is unknown."""
 
 
 def newest_quorum(states: Iterable[ShardState]) -> ControllerQuorum:
@@ -28,13 +25,29 @@ def newest_quorum(states: Iterable[ShardState]) -> ControllerQuorum:
     return ControllerQuorum.empty() if age_ms > OLD_AFTER_MS else newest
 
 
+def behind(quorum: ControllerQuorum) -> Bool | None:
+    """[K] voters that are away or behind, so that no majority is made with them; None if unknown.
+
+    One that has not caught up since the active controller was elected has no time.
+    """
+    caught_up = quorum.caught_up_at_ms
+    newest_ms = caught_up[quorum.is_active].max(initial=UNKNOWN)
+    if newest_ms == UNKNOWN:
+        return None
+    is_behind: Bool = newest_ms - caught_up > CAUGHT_UP_WITHIN_MS
+    return is_behind
+
+
 def elects_without(quorum: ControllerQuorum, nodes: Collection[int]) -> bool | None:
     """Whether a majority of the voters is left without those nodes; None if that is unknown.
 
+    Voters that are away or behind already count as lost too, also those that are no brokers.
     A cluster with ZooKeeper (the only row has no node) elects without any broker.
     """
     if not len(quorum.node):
         return None
     voters = quorum.node[quorum.node != NO_BROKER]
-    left = int((~np.isin(voters, list(nodes))).sum())
+    is_behind = behind(quorum)
+    away = [] if is_behind is None else quorum.node[is_behind].tolist()
+    left = int((~np.isin(voters, [*nodes, *away])).sum())
     return not len(voters) or left > len(voters) // 2

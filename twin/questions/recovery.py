@@ -24,6 +24,8 @@ from twin.rules.election.next_leader import elected_without
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.tier_states import TierState, TierStates
+from twin.rules.tiering.upload import UploadLag
 from twin.tables.enums import NOT_SET
 from twin.tables.state import Assignment, Replicas
 
@@ -119,6 +121,10 @@ def _kept(state: ShardState, row: Rows, lacks: Float64) -> Float64:
     limit = np.where(
         (kept_ms == NOT_SET) | (kept_bytes == NOT_SET), np.nan, np.minimum(by_ms, by_bytes)
     )
+    # What is not uploaded stays on disk; while nothing is, that is the whole log.
+    waiting = np.maximum(state[UploadLag].upload_lag_records[row], 0)
+    is_stuck = state[TierStates].tier_state[row] == TierState.NOTHING_UPLOADED
+    limit = np.where(is_stuck, np.inf, np.maximum(limit, waiting))
     has_log = (leaders.log_end_offset != UNKNOWN) & (leaders.local_log_start_offset != UNKNOWN)
     now = np.where(has_log, leaders.log_end_offset - leaders.local_log_start_offset, np.nan)
     return np.where(lacks == 0, 0.0, np.minimum(now + lacks, limit))

@@ -29,15 +29,17 @@ from twin.declarations.table import (
 from twin.engine.state import ShardState
 from twin.questions.adds_up import AddsUp, highest, lowest, same
 from twin.rules.brokers.racks import rack_names, racks_of
+from twin.rules.election.after_loss import LeadersAfterLoss, away_replicas
 from twin.rules.election.balance import BalancedLeaders
 from twin.rules.election.ballots import Ballot
 from twin.rules.election.next_leader import Electorate, NextLeaders, elected_under, elected_without
-from twin.rules.election.silent_successors import silent_replicas
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
 from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, cannot_start
 from twin.rules.tiering.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
+from twin.rules.tiering.tier_states import TierState, TierStates
+from twin.rules.tiering.upload import UploadLag
 from twin.rules.tiering.warm_up import NEVER, WarmUp, is_unreachable
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
@@ -109,20 +111,15 @@ def described_on(state: ShardState, brokers: Collection[int]) -> Rows:
 def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     """The effect of fencing those brokers at once.
 
-    A replica that cannot lead now counts as lost too: the controller takes it out of the ISR when
-    it fences its broker, which an earlier listing does not show yet. So do those of brokers that do
-    not answer: Kafka may elect them until they are fenced, and elects again then. So the loss of
-    more brokers is never judged safer.
+    Replicas that are away count as lost too (``after_loss``). So the loss of more brokers is never
+    judged safer.
     """
     rows = described_on(state, brokers)
     # Nothing changes for the others, so no election is held for them.
     electorate = electorate_of(state).take(rows)
     roles = electorate.roles
     named = on_brokers(electorate.assignment.broker, brokers) & roles.is_assigned
-    lost_replicas = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
-    lost_replicas |= silent_replicas(
-        electorate.assignment, roles, state[Brokers], state.observed_at_ms
-    )
+    lost_replicas = named | away_replicas(electorate, state[Brokers], state.observed_at_ms)
     in_isr = roles.in_isr & roles.is_assigned
     following = elected_without(electorate, lost_replicas)
     # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
@@ -230,7 +227,7 @@ def eligibility(
     brokers = changed[Brokers]
     names, racks = rack_names(brokers), racks_of(brokers, kip1303)
     counts = np.bincount(racks[racks != UNKNOWN], minlength=len(names))
-    following = changed[NextLeaders].coverage
+    following = changed[LeadersAfterLoss].coverage
     waits_s = changed[WarmUp].warm_in_s[:, 0][cold[:, 0]]
     return Eligibility(
         local_log_ms=local_log_ms,
@@ -360,7 +357,8 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
     """The state with this local retention of tiered topics (UNKNOWN: as now).
 
     Logs are assumed to be evenly dense. Logs above the new limit count as truncated at once;
-    shorter ones stay as they are until they have grown.
+    shorter ones stay as they are until they have grown. What is not uploaded stays on disk. Where
+    copies are disabled, retention holds in place of local retention (KIP-950).
     """
     local, now_ms = state[LocalLog], state.judged_at_ms
     span, log_bytes = local.local_log_span_ms, local.held_bytes
@@ -370,12 +368,16 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
     if local_bytes != UNKNOWN:
         fits = np.where(log_bytes > local_bytes, local_bytes / np.maximum(log_bytes, 1), 1.0)
         share = np.minimum(share, fits)
-    tiered = state[TopicConfigs].remote_storage == 1
-    share = np.where(tiered[:, None], share, 1.0)
-    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (log_bytes, span))
     was = state[Replicas]
     start, end = was.local_log_start_offset, was.log_end_offset
     is_known = (start != UNKNOWN) & (end != UNKNOWN)
+    waiting = np.maximum(state[UploadLag].upload_lag_records, 0)[:, None]
+    waits = np.where(is_known & (end > start), waiting / np.maximum(end - start, 1), 0.0)
+    share = np.maximum(share, np.minimum(waits, 1.0))
+    states = state[TierStates].tier_state
+    obeys = (state[TopicConfigs].remote_storage == 1) & (states != TierState.COPIES_DISABLED)
+    share = np.where(obeys[:, None], share, 1.0)
+    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (log_bytes, span))
     cut_start = end - np.floor((end - start) * share).astype(np.int64)
     replicas = replace(
         was,

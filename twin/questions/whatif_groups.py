@@ -36,11 +36,12 @@ class GroupHarm(AddsUp):
     remote_bytes_by_rule: Mapping[str, int] = field(default_factory=dict)  # where leaders move
     unknown: int = 0  # partitions for which that is unknown
     ahead: int = 0  # partitions whose new leaders lack what it has read
+    nowhere: int = 0  # partitions whose new leaders have deleted what it reads next
 
     @property
     def is_hurt(self) -> bool:
         """The group reads more remotely, cannot read a partition, or is reset."""
-        return self.offline > 0 or self.ahead > 0 or self.remote > 0
+        return self.offline > 0 or self.ahead > 0 or self.nowhere > 0 or self.remote > 0
 
 
 def together(shards: Iterable[Iterable[GroupHarm]]) -> list[GroupHarm]:
@@ -51,9 +52,12 @@ def together(shards: Iterable[Iterable[GroupHarm]]) -> list[GroupHarm]:
             total = by_group.get(each.group)
             by_group[each.group] = each if total is None else total + each
     hurt = [each for each in by_group.values() if each.is_hurt]
-    return sorted(
-        hurt, key=lambda h: (-h.offline, -h.ahead, -h.remote_bytes, -h.remote_records, h.group)
-    )
+    return sorted(hurt, key=_worst_first)
+
+
+def _worst_first(harm: GroupHarm) -> tuple[int, int, int, int, str]:
+    is_reset = harm.ahead + harm.nowhere
+    return -harm.offline, -is_reset, -harm.remote_bytes, -harm.remote_records, harm.group
 
 
 def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> list[GroupHarm]:
@@ -117,6 +121,7 @@ def _harms(state: ShardState, then: _Reads, by_rule: Mapping[str, _Reads]) -> li
     columns = {
         "offline": (then.reads_from == ReadsFrom.NOBODY) & (now != ReadsFrom.NOBODY),
         "ahead": (then.reads_from == ReadsFrom.AHEAD) & (now != ReadsFrom.AHEAD),
+        "nowhere": (then.reads_from == ReadsFrom.NOWHERE) & (now != ReadsFrom.NOWHERE),
         "remote": then.more_records > 0,
         "remote_records": np.maximum(then.more_records, 0),
         "remote_bytes": _known(then.more_bytes),

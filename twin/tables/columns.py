@@ -15,7 +15,14 @@ from twin.declarations.table import (
     Uuid,
     column,
 )
-from twin.tables.enums import NOT_SET, GroupState, GroupType, PendingUpload, ReplicaSelector
+from twin.tables.enums import (
+    NOT_SET,
+    BatchKind,
+    GroupState,
+    GroupType,
+    PendingUpload,
+    ReplicaSelector,
+)
 
 ABSENT = float("nan")
 
@@ -63,9 +70,19 @@ class LogSample(Table):
         "watermark; of leaders only",
         source="ListOffsets -1, read_committed",
     )
+    high_watermark: Int64 = column(
+        "first offset that is not committed; of leaders only",
+        source="ListOffsets -1, read_uncommitted",
+    )
     local_log_bytes: Int64 = column("size of the segments on disk", source="DescribeLogDirs")
     local_start_timestamp_ms: Int64 = column(
         "timestamp of the first record on disk", source="Fetch at the local log start"
+    )
+    local_start_batch: Int8 = column(
+        "what consumers get of the first batch on disk: plain records, transactional ones, which "
+        "may have been aborted, or nothing (control)",
+        source="Fetch at the local log start",
+        enum=BatchKind,
     )
     error_code: Int16 = column(
         "Kafka error code of the last answer, 0 for none", fill=0, minus_one_is_a_value=True
@@ -77,6 +94,11 @@ class ConfigColumns(Table):
 
     topic: Text = column("topic name, empty for cluster-wide values", fill="")
     min_insync_replicas: Int32 = column("min.insync.replicas", source="DescribeConfigs")
+    min_isr_inherited: Int8 = column(
+        "the topic has no min.insync.replicas of its own, so each leader applies its broker's",
+        source="DescribeConfigs",
+        tri_state=True,
+    )
     unclean_leader_election: Int8 = column(
         "unclean.leader.election.enable", source="DescribeConfigs", tri_state=True
     )
@@ -87,6 +109,12 @@ class ConfigColumns(Table):
     tiered_compacted: Int8 = column(
         "remote.storage.enable and cleanup.policy contains compact (KIP-1272): remote_storage is "
         "unknown then, and nothing about the tier is judged",
+        source="DescribeConfigs",
+        tri_state=True,
+    )
+    copies_disabled: Int8 = column(
+        "remote.log.copy.disable (KIP-950): nothing more is uploaded, and local retention deletes "
+        "what is not",
         source="DescribeConfigs",
         tri_state=True,
     )
@@ -139,6 +167,10 @@ class ConfigColumns(Table):
         "time after which a leader that processes a fetch would hand over, -1 for "
         "replica.lag.time.max.ms",
         source="configuration of kafka-twin (KIP-501)",
+    )
+    group_in_use_ms: Int64 = column(
+        "time without a move after which a group without members is abandoned",
+        source="configuration of kafka-twin",
     )
     one_replica_accepted: Int8 = column(
         "somebody accepted that partitions of the topic have one replica",
@@ -197,6 +229,11 @@ class BrokerConfigColumns(Table):
         "its replica.lag.time.max.ms: time without catching up after which it removes a follower "
         "from an ISR",
         source="DescribeConfigs, replica.lag.time.max.ms",
+    )
+    default_min_isr: Int32 = column(
+        "its min.insync.replicas, by which it leads partitions of topics that have none of their "
+        "own",
+        source="DescribeConfigs, min.insync.replicas",
     )
     fetch_wait_max_ms: Int64 = column(
         "its replica.fetch.wait.max.ms: how long a leader may wait for new records before it "

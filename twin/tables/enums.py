@@ -43,10 +43,18 @@ class PendingUpload(IntEnum):
     """
 
     KNOWN = 0
-    ABSENT = 1  # not asked, refused, or the broker is older than 4.2
+    ABSENT = 1  # refused, or the broker is older than 4.2 and something is tiered
     NOTHING_TIERED = 2  # remote storage is off, or nothing has been uploaded yet
     ALL_TIERED = 3  # nothing is left below the log end: Kafka suppresses the answer
     LEARNING = 4  # something is tiered, but this replica's task has not run yet
+
+
+class BatchKind(IntEnum):
+    """What consumers get of a batch of records, by its header."""
+
+    PLAIN = 0  # its records
+    TRANSACTIONAL = 1  # its records, unless the transaction was aborted
+    CONTROL = 2  # nothing: a marker of a transaction
 
 
 class SegmentState(IntEnum):

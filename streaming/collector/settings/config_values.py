@@ -22,13 +22,16 @@ COPY_LAGS: Final = ("remote.copy.lag.ms", "remote.copy.lag.bytes")
 DISKLESS: Final = "diskless.enable"
 """Whether records are in object storage alone (KIP-1163)."""
 
+_COPY_DISABLE: Final = "remote.log.copy.disable"
+"""Whether uploads of a tiered topic have ended (KIP-950, Kafka 3.9)."""
+
 TOPIC_KEYS: Final = (
     *THRESHOLDS,
     DISKLESS,
     "min.insync.replicas",
     "unclean.leader.election.enable",
     "remote.storage.enable",
-    "remote.log.copy.disable",
+    _COPY_DISABLE,
     "cleanup.policy",
     "local.retention.ms",
     "local.retention.bytes",
@@ -50,6 +53,7 @@ BROKER_OWN_KEYS: Final = (
     "replica.selector.class",
     _LAST_TIERED,
     "replica.lag.time.max.ms",
+    "min.insync.replicas",
     "replica.fetch.wait.max.ms",
 )
 """Settings that may differ between brokers, so they are read from each broker."""
@@ -80,8 +84,8 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
     cluster-wide one.
     """
     tiered = _boolean(values.get("remote.storage.enable"))
-    copies = _boolean(values.get("remote.log.copy.disable")) != 1
-    has_local_retention = tiered == 1 and copies
+    disabled = UNKNOWN if not values else int(_boolean(values.get(_COPY_DISABLE)) == 1)
+    has_local_retention = tiered == 1 and disabled != 1
     policy = values.get("cleanup.policy")
     compacted = UNKNOWN if policy is None else int("compact" in policy.split(","))
     both = UNKNOWN if not values else int(tiered == compacted == 1)
@@ -91,10 +95,12 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
     delay_ms, delay_bytes = _upload_delays(values, local_ms, local_bytes)
     return {
         "min_insync_replicas": _number(values.get("min.insync.replicas")),
+        "min_isr_inherited": UNKNOWN if not values else int("min.insync.replicas" not in own),
         "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
         "remote_storage": UNKNOWN if both == 1 else tiered,
         "compacted": compacted,
         "tiered_compacted": both,
+        "copies_disabled": disabled,
         "diskless": diskless,
         "local_retention_ms": local_ms,
         "local_retention_bytes": local_bytes,
@@ -131,6 +137,7 @@ def broker_columns(values: Mapping[str, str | None]) -> dict[str, int]:
         "replica_selector": _replica_selector(values),
         "follower_last_tiered_fetch": 0 if last_tiered is None else _boolean(last_tiered),
         "lag_time_max_ms": _number(values.get("replica.lag.time.max.ms")),
+        "default_min_isr": _number(values.get("min.insync.replicas")),
         "fetch_wait_max_ms": _number(values.get("replica.fetch.wait.max.ms")),
     }
 

@@ -12,12 +12,12 @@ from streaming.collector.sources.epoch_ends import EpochEndSource
 from streaming.collector.sources.epochs import EpochSource
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.jmx import MetricsSource
+from streaming.collector.sources.leader_offsets import LeaderOffsetSource
 from streaming.collector.sources.log_dirs import LogDirSource
 from streaming.collector.sources.metadata import MetadataSource
 from streaming.collector.sources.offsets import OffsetSource
 from streaming.collector.sources.quorum import QuorumSource
 from streaming.collector.sources.replica_status import ReplicaStatusSource
-from streaming.collector.sources.stable_offsets import StableOffsetSource
 from streaming.collector.sources.timestamps import TimestampSource
 from streaming.collector.sources.transactions import TransactionSource
 
@@ -27,7 +27,7 @@ SOURCES: Final[tuple[type[Source], ...]] = (
     ReplicaStatusSource,
     QuorumSource,
     OffsetSource,
-    StableOffsetSource,
+    LeaderOffsetSource,
     LogDirSource,
     BrokerConfigSource,
     TimestampSource,

@@ -112,7 +112,8 @@ class ConfigSource(Source):
         self._ids: dict[str, bytes] = {}
         self._read_at: dict[str, float] = {}  # by topic, CLUSTER_WIDE too
         self._cluster: dict[str, int] = {
-            "fetch_processing_max_ms": config.proposals.kip501_fetch_processing_max_ms
+            "fetch_processing_max_ms": config.proposals.kip501_fetch_processing_max_ms,
+            "group_in_use_ms": config.collector.group_in_use_ms,
         }
         self._is_news = False  # thresholds changed since the last refresh
         self._unsent: set[int] = set()  # shards

@@ -4,6 +4,11 @@ A new leader begins its epoch at its log end. Its first sample may come seconds 
 so the leader is asked once, in the cycle that lists its epoch first: what the log of the former
 leader has beyond that offset is lost, or will be cut off.
 
+A collector that has just started does not know which leaders changed while it was away. It asks
+each of them once about the epoch before its own, some in each cycle. An unclean leader begins alone
+in the ISR, so those that are alone come first: a change that nobody has read within 15 s is judged
+without.
+
 Source: LeaderEpochFileCache.endOffsetFor, Kafka 4.3. Needs DESCRIBE on the topic.
 """
 
@@ -77,7 +82,10 @@ class EpochEndsReading(Reading):
 
 
 class EpochEndSource(Source):
-    """Remembers the last leader epoch of each partition that is accounted for."""
+    """Remembers the last leader epoch of each partition that is accounted for.
+
+    ``_is_due``: [P] it was there at the start, and nobody was asked about the epoch before.
+    """
 
     about = (EPOCH_ENDS,)
 
@@ -92,7 +100,9 @@ class EpochEndSource(Source):
         self._most_partitions = most_partitions
         self._placement: Placement | None = None
         self._epoch = np.zeros(0, np.int64)  # [P]
-        self._unlisted: dict[tuple[bytes, int], int] = {}
+        self._is_due = np.zeros(0, bool)  # [P]
+        self._has_started = False  # a complete listing was seen
+        self._unlisted: dict[tuple[bytes, int], tuple[int, bool]] = {}
         self._denied = DeniedTopics(retry_denied_ms)
         self._requests = LeaderEpochRequests(client_id, self._denied)
         self._unanswered: tuple[Problem, ...] = ()  # in this cycle
@@ -109,6 +119,7 @@ class EpochEndSource(Source):
         self._follow(listing)
         self._unanswered = ()
         changed = self._changed(listing)
+        changed |= self._at_start(listing, changed)
         if not changed:
             return None
         deadline = context.deadline(_SHARE_OF_DEADLINE)
@@ -120,6 +131,7 @@ class EpochEndSource(Source):
         }
         for row, end in ends.items():
             self._epoch[row] = end.leader_epoch
+        self._is_due[list(changed)] = False  # once, whether it answers or not
         return EpochEndsReading(listing.placement, ends)
 
     def send_again(self, reading: EpochEndsReading) -> None:
@@ -141,6 +153,20 @@ class EpochEndSource(Source):
             row: (int(epoch[row]), int(self._epoch[row])) for row in rows[: self._most_partitions]
         }
 
+    def _at_start(
+        self, listing: PartitionListing, changed: Mapping[int, tuple[int, int]]
+    ) -> dict[int, tuple[int, int]]:
+        """Current leader epoch and the one before, of partitions that were there at the start."""
+        epoch, most = listing.leader_epoch, self._most_partitions - len(changed)
+        if most <= 0 or not self._is_due.any():
+            return {}
+        self._is_due &= epoch > 0  # the first epoch follows none
+        due = self._is_due & (listing.leader != NO_BROKER)
+        due[list(changed)] = False
+        rows = np.flatnonzero(due)
+        rows = rows[np.argsort(listing.isr_size()[rows], kind="stable")][:most]
+        return {row: (int(epoch[row]), int(epoch[row]) - 1) for row in rows.tolist()}
+
     def _follow(self, listing: PartitionListing) -> None:
         """Note the epochs of partitions that were not listed before.
 
@@ -151,11 +177,16 @@ class EpochEndSource(Source):
         if placement is not self._placement:
             known = self._unlisted
             if self._placement is not None:
-                known |= dict(
-                    zip(self._placement.partition_ids(), self._epoch.tolist(), strict=True)
-                )
-            epochs = [known.pop(key, UNKNOWN) for key in placement.partition_ids()]
-            self._placement, self._epoch = placement, np.array(epochs, np.int64)
+                noted = zip(self._epoch.tolist(), self._is_due.tolist(), strict=True)
+                known |= dict(zip(self._placement.partition_ids(), noted, strict=True))
+            nothing = UNKNOWN, False
+            noted_now = [known.pop(key, nothing) for key in placement.partition_ids()]
+            self._placement = placement
+            self._epoch = np.array([epoch for epoch, _ in noted_now], np.int64)
+            self._is_due = np.array([is_due for _, is_due in noted_now], bool)
             self._unlisted = {} if listing.complete else known
         is_new = self._epoch == UNKNOWN
         self._epoch[is_new] = listing.leader_epoch[is_new]
+        if not self._has_started:
+            self._is_due |= is_new
+            self._has_started = listing.complete

@@ -337,17 +337,17 @@ def pending_upload_is(
     ``answered`` and ``tiered_answered`` are true where -6 and -5 were answered. Kafka answers -1 to
     -6 when remote storage is off, when everything is tiered (ReplicaManager.fetchOffset suppresses
     an offset at the log end) and when the replica does not know yet what is tiered. Measured on
-    4.3.1.
+    4.3.1. From Kafka 3.9 on -5 alone says that nothing is tiered.
     """
     tiered = last_tiered >= 0
     # A log start above the tier moves the answer up to itself (fetchEarliestPendingUploadOffset).
     all_tiered = tiered & (np.maximum(last_tiered + 1, log_start) == log_end)
     learning = tiered | ((local_start > log_start) & (log_start != UNKNOWN))
     return np.select(
-        [~answered, pending >= 0, ~tiered_answered, all_tiered, learning],
+        [pending >= 0, ~tiered_answered, ~answered & learning, all_tiered, learning],
         [
-            PendingUpload.ABSENT,
             PendingUpload.KNOWN,
+            PendingUpload.ABSENT,
             PendingUpload.ABSENT,
             PendingUpload.ALL_TIERED,
             PendingUpload.LEARNING,

@@ -1,4 +1,4 @@
-"""The write time of the oldest record on a replica's disk: fetches one byte at its local start.
+"""The write time and the kind of a replica's oldest local batch: fetches one byte at its start.
 
 Kafka answers a fetch of one byte with one whole batch, whose header holds the timestamp of its
 first record. It does so only for the first partition of a request that has data (ReplicaManager
@@ -34,6 +34,7 @@ from streaming.collector.wire.brokers import (
 )
 from streaming.runtime.kafka.clients import TOPIC_NOT_ALLOWED
 from twin.declarations.table import UNKNOWN
+from twin.tables.enums import BatchKind
 
 TIMESTAMPS: Final = About(
     "local start timestamps",
@@ -72,6 +73,8 @@ _BATCH: Final = struct.Struct(">qiibIhiqq")
 first timestamp, largest timestamp."""
 
 _LOG_APPEND_TIME: Final = 0x08
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
 _DELETE_HORIZON: Final = 0x40
 
 
@@ -94,11 +97,12 @@ class LocalStarts(Reading):
     """The write time of the oldest record on each replica's disk."""
 
     timestamp_ms: Array  # [N] since the epoch; UNKNOWN: no record, not read yet, or not readable
+    batch: Array  # [N] BatchKind; UNKNOWN likewise
 
     @property
     def replica_columns(self) -> Mapping[str, Array]:
-        """The column of the timestamps."""
-        return {"local_start_timestamp_ms": self.timestamp_ms}
+        """The columns about the first batch."""
+        return {"local_start_timestamp_ms": self.timestamp_ms, "local_start_batch": self.batch}
 
 
 class TimestampSource(Source):
@@ -119,6 +123,7 @@ class TimestampSource(Source):
         self._placement: Placement | None = None
         self._read_at = np.zeros(0, np.int64)  # [N] local start offset when it was read
         self._read_ms = np.zeros(0, np.int64)  # [N]
+        self._batch = np.zeros(0, np.int8)  # [N]
         self._quota: dict[int, int] = {}
         self._turn = 0
         self._version: dict[int, int] = {}
@@ -137,7 +142,8 @@ class TimestampSource(Source):
     ) -> LocalStarts:
         """The known timestamps, after reading some of the unknown ones."""
         if not len(placement):  # the cluster may not be listed now; known values stay
-            return LocalStarts(np.full(len(placement.broker), UNKNOWN, np.int64))
+            unknown = np.full(len(placement.broker), UNKNOWN, np.int64)
+            return LocalStarts(unknown, unknown.astype(np.int8))
         self._follow(placement)
         pending = self._pending(placement, offsets)
         broker_of = placement.broker[pending]
@@ -150,7 +156,11 @@ class TimestampSource(Source):
         if rows_by_broker:
             self._fetch(context, _Round(placement, offsets, rows_by_broker))
         is_current = self._read_at == offsets.local_start
-        return LocalStarts(np.where(is_current & offsets.answered, self._read_ms, UNKNOWN))
+        is_current &= offsets.answered
+        return LocalStarts(
+            np.where(is_current, self._read_ms, UNKNOWN),
+            np.where(is_current, self._batch, np.int8(UNKNOWN)),
+        )
 
     def _fetch(self, context: CycleContext, this_round: _Round) -> None:
         def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
@@ -173,11 +183,13 @@ class TimestampSource(Source):
         if placement is self._placement:
             return
         read_at = np.full(len(placement.broker), UNKNOWN, np.int64)
-        read_ms = read_at.copy()
+        read_ms, batch = read_at.copy(), read_at.astype(np.int8)
         if self._placement is not None:
             in_old, in_new = common_replicas(self._placement, placement)
             read_at[in_new], read_ms[in_new] = self._read_at[in_old], self._read_ms[in_old]
+            batch[in_new] = self._batch[in_old]
         self._placement, self._read_at, self._read_ms = placement, read_at, read_ms
+        self._batch = batch
         topics = set(placement.topic)
         self._encoded = {key: r for key, r in self._encoded.items() if key[0] in topics}
         self._denied.keep_only(topics)
@@ -258,7 +270,7 @@ class TimestampSource(Source):
                 self._denied.discard(topic)
                 if partition.records:
                     self._read_at[row] = this_round.offsets.local_start[row]
-                    self._read_ms[row] = first_timestamp_ms(partition.records)
+                    self._read_ms[row], self._batch[row] = first_batch(partition.records)
 
 
 def _one_byte(kind: Any) -> Any:
@@ -272,8 +284,8 @@ def _one_byte(kind: Any) -> Any:
     )
 
 
-def first_timestamp_ms(records: Any) -> int:
-    """The timestamp of the first record of a batch, from its header; UNKNOWN if it is missing.
+def first_batch(records: Any) -> tuple[int, int]:
+    """The timestamp of the first record of a batch, and its BatchKind; UNKNOWN where not readable.
 
     With log append time, the largest timestamp is the time of the broker. A compacted batch with a
     delete horizon has the horizon in place of the first timestamp. Batches before magic 2 are not
@@ -281,9 +293,13 @@ def first_timestamp_ms(records: Any) -> int:
     """
     header = bytes(memoryview(records)[: _BATCH.size])
     if len(header) < _BATCH.size:
-        return UNKNOWN
+        return UNKNOWN, UNKNOWN
     _, _, _, magic, _, attributes, _, first_ms, largest_ms = _BATCH.unpack(header)
-    if magic != 2 or attributes & _DELETE_HORIZON:
-        return UNKNOWN
+    if magic != 2:
+        return UNKNOWN, UNKNOWN
+    kind = BatchKind.TRANSACTIONAL if attributes & _TRANSACTIONAL else BatchKind.PLAIN
+    kind = BatchKind.CONTROL if attributes & _CONTROL else kind
+    if attributes & _DELETE_HORIZON:
+        return UNKNOWN, kind
     timestamp_ms: int = largest_ms if attributes & _LOG_APPEND_TIME else first_ms
-    return max(timestamp_ms, UNKNOWN)
+    return max(timestamp_ms, UNKNOWN), kind

@@ -38,10 +38,9 @@ from streaming.collector.listing import Array, PartitionListing, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.reading import Reading, Rows, partition_keys
 from streaming.collector.source import Setup, Source
+from streaming.collector.sources.leader_offsets import LeaderOffsets
 from streaming.collector.sources.metadata import ClusterMetadata
-from streaming.collector.sources.offsets import ReplicaOffsets
 from streaming.collector.sources.replica_status import ReplicaStatus
-from streaming.collector.sources.stable_offsets import StableOffsets
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.runtime.deadline import Deadline
 from twin.declarations.table import UNKNOWN
@@ -135,12 +134,11 @@ class TransactionSource(Source):
         context: CycleContext,
         metadata: ClusterMetadata,
         status: ReplicaStatus,
-        offsets: ReplicaOffsets,
-        stable: StableOffsets,
+        offsets: LeaderOffsets,
     ) -> Holders | None:
         """The holders of the transactions that were read in this cycle."""
         listing = status.listing
-        due = self._due(listing.placement, stable.last_stable_offset, offsets.log_end)
+        due = self._due(listing.placement, offsets.last_stable_offset, offsets.high_watermark)
         if not due:
             return None
         deadline = context.deadline(_SHARE_OF_DEADLINE)
@@ -159,16 +157,16 @@ class TransactionSource(Source):
         for holder in reading.holders:
             self._requests.pop(holder.row, None)
 
-    def _due(self, placement: Placement, stable: Array, log_end: Array) -> dict[int, int]:
+    def _due(self, placement: Placement, stable: Array, watermark: Array) -> dict[int, int]:
         """The last stable offset by row, of the partitions to read.
 
-        ``stable`` and ``log_end`` are of replicas ([N]); a last stable offset is the leader's.
+        ``stable`` and ``watermark`` are of replicas ([N]): the offsets of leaders.
         """
         if placement is not self._placement:
             self._placement, self._stable = placement, np.full(len(stable), UNKNOWN, np.int64)
             self._requests = {}
         before, self._stable = self._stable, stable
-        replicas = np.flatnonzero((stable != UNKNOWN) & (stable < log_end) & (stable == before))
+        replicas = np.flatnonzero((stable != UNKNOWN) & (stable < watermark) & (stable == before))
         rows = placement.partition_of[replicas]
         offset_of = dict(zip(rows.tolist(), stable[replicas].tolist(), strict=True))
         self._requests = {row: r for row, r in self._requests.items() if row in offset_of}

@@ -24,7 +24,7 @@ from twin.declarations.table import NO_BROKER, UNKNOWN, Array
 from twin.engine.state import ShardState
 from twin.rules.groups.moves import GroupMoves, signed_lags
 from twin.rules.partitions.leaders import Leaders, Roles
-from twin.rules.replication.high_watermark import HighWatermarks, ShownHighWatermarks
+from twin.rules.replication.high_watermark import HighWatermarks
 from twin.tables.state import (
     Assignment,
     Brokers,
@@ -140,7 +140,7 @@ def _of_topics(state: ShardState) -> Lines:
     is_led = leader != NO_BROKER
     first = state[Assignment].broker[:, :1]  # no column where there is no partition
     is_preferred = is_led & (first == leader[:, None]).any(axis=1)
-    high_watermark = state[ShownHighWatermarks].high_watermark
+    high_watermark = state[HighWatermarks].high_watermark
     oldest = state[Leaders].log_start_offset
     everywhere = np.ones(len(leader), bool)
     families: Mapping[str, tuple[Array, Array]] = {

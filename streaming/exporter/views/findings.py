@@ -9,13 +9,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from twin.arrays.plain import counted
+from twin.kafka.internal_topics import STOPPING_RISKS
 
 PartitionData = Mapping[str, Any]
 
 _CAUSES: Final = {
     "unclean": "it was not in sync",
     "shorter_log": "it came back with less than it had",
-    "acks_1": "they were not replicated (acks=1)",
+    "acks_1": "they were not replicated to it",
+}
+
+_ACKNOWLEDGED: Final = {
+    "certain": "Some of them were committed.",
+    "possible": "Whether they were acknowledged is unknown.",
+    "no": "Producers with acks=all got no acknowledgement for them.",
 }
 
 _STAYED: Final = {
@@ -25,12 +32,33 @@ _STAYED: Final = {
 }
 
 
+def _what_stops(partition: PartitionData) -> Iterator[str]:
+    """Of Kafka's own topics, what stops now, or would."""
+    if stops := partition.get("what_stops"):
+        is_so = not STOPPING_RISKS.isdisjoint(partition["risks"])
+        when = (
+            "This stops now" if is_so else "If it had no leader or refused writes, this would stop"
+        )
+        yield f"{when}: {stops}."
+
+
 def _records_lost(partition: PartitionData) -> Iterator[str]:
     for each in partition.get("records_lost") or ():
         cause = _CAUSES.get(each["cause"], each["cause"])
         yield (
             f"Records lost: broker {each['new_leader']} leads without {_offsets(each)}, since "
-            f"{cause}." + ("" if each["end_is_exact"] else " These are the least.")
+            f"{cause}. {_ACKNOWLEDGED[each['acknowledged']]}"
+            + ("" if each["end_is_exact"] else " These are the least.")
+        )
+
+
+def _unclean_elections(partition: PartitionData) -> Iterator[str]:
+    for each in partition.get("unclean_elections") or ():
+        yield (
+            f"Unclean election: broker {each['new_leader']} was elected from outside the ISR and "
+            f"the ELR, after leader {each['old_leader']}. Records from offset "
+            f"{known(each['start_offset'])} on may be lost, to before "
+            f"{known(each['end_estimate_offset'])} by estimate."
         )
 
 
@@ -141,7 +169,9 @@ def _open_transaction(partition: PartitionData) -> Iterator[str]:
 
 
 FINDINGS: Final[Sequence[Callable[[PartitionData], Iterator[str]]]] = (
+    _what_stops,
     _records_lost,
+    _unclean_elections,
     _shrinks,
     _catching_up,
     _truncations,

@@ -15,7 +15,7 @@ from twin.declarations.table import UNKNOWN, Rows
 from twin.engine.state import ShardState
 from twin.rules.groups.loss import GroupsIfLeaderLost, ReadsThen
 from twin.rules.groups.moves import GroupLags
-from twin.rules.groups.reads import GroupReads, ReadsFrom
+from twin.rules.groups.reads import CANNOT_READ, GroupReads, ReadsFrom
 from twin.tables.state import GroupOffsets, Groups, Partitions
 
 _WORST_FIRST: Final = (
@@ -26,7 +26,7 @@ _WORST_FIRST: Final = (
 class GroupThen(TypedDict):
     """The bytes that the group would read remotely if a leader were lost.
 
-    ``unknown`` counts partitions of unknown size, ``unread`` those that nobody would lead.
+    ``unknown`` counts partitions of unknown size, ``unread`` those that it could not read.
     """
 
     remote_bytes: float
@@ -125,7 +125,7 @@ def _leaders(states: Sequence[ShardState], places: Sequence[Rows]) -> list[Group
 
 
 def _add(sums: GroupThen, then: ReadsThen, mine: Rows) -> None:
-    size, unread = then.remote_bytes[mine], then.reads_from[mine] == ReadsFrom.NOBODY
+    size, unread = then.remote_bytes[mine], np.isin(then.reads_from[mine], CANNOT_READ)
     sums["remote_bytes"] += float(np.nansum(size[~unread]))
     sums["unread"] += int(unread.sum())
     sums["unknown"] += int((np.isnan(size) & ~unread).sum())

@@ -16,7 +16,7 @@ from twin.arrays import plain
 from twin.declarations.table import UNKNOWN
 from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.rules.groups.moves import GroupLags
-from twin.rules.groups.reads import GroupReads, ReadsFrom
+from twin.rules.groups.reads import CANNOT_READ, GroupReads, ReadsFrom
 from twin.rules.groups.risks import FALLS_OFF_SOON_S, LOSES_SOON_S
 from twin.tables.columns import GroupColumns
 from twin.tables.state import GroupOffsets, Groups
@@ -125,7 +125,7 @@ def _reading(view: ClusterView) -> tuple[Counter[tuple[str, str]], set[str]]:
         offsets, names = state[GroupOffsets], state[Groups].group.tolist()
         has = offsets.committed_offset != UNKNOWN
         now, then = state[GroupReads].reads_from, state[GroupsIfLeaderLost].reads_from
-        stops = has & (now != ReadsFrom.NOBODY) & (then == ReadsFrom.NOBODY)
+        stops = has & ~np.isin(now, CANNOT_READ) & np.isin(then, CANNOT_READ)
         first = offsets.group_index * len(kinds)
         codes = ((first + now + 1)[has], (first + len(PLACES))[stops])
         counts = np.bincount(np.concatenate(codes), minlength=len(names) * len(kinds))

@@ -146,7 +146,8 @@ def _next_leaders(partition: PartitionData, rules: Mapping[str, str]) -> Iterato
 
 
 _WHY: Final = {
-    "elr": "no other replica is in sync, and this one is in the ELR (KIP-966)",
+    "elr": "no other replica is in sync, and this one is in the ELR (KIP-966), until it crashes or "
+    "min.insync.replicas is changed, at any level",
     "last_known": "ISR and ELR are empty, so that the last known leader leads: records may be lost",
     "unclean": "no other replica is in sync, and unclean elections are on: records may be lost",
 }

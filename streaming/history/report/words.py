@@ -18,6 +18,7 @@ _PARTITIONS: Final = {
     "replica_cold": "have a replica that is cold since",
     "records_lost": "lost records",
     "records_truncated": "had records truncated that only the old leader had",
+    "unclean_election": "got a leader from outside the ISR and the ELR",
     "reassigned": "were reassigned",
     "replicas_reordered": "got another order of replicas by kafka-twin's watch",
     "replicas_restored": "got the order of their replicas back by kafka-twin's watch",

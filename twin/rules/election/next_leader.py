@@ -10,15 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.arrays.slots import any_slot, count_slots
-from twin.declarations.declare import (
-    Alert,
-    ByBroker,
-    KnownValues,
-    gauge,
-    other_elections,
-    risk,
-    rule,
-)
+from twin.declarations.declare import ByBroker, KnownValues, gauge, other_elections, rule
 from twin.declarations.signature import ByKafka, EachRule, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
@@ -39,7 +31,6 @@ from twin.rules.partitions.topic_configs import (
     TopicConfigs,
     holds_unclean_elections,
 )
-from twin.rules.replication.isr import IsrSizes
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
@@ -266,58 +257,6 @@ def _last_known_leaders(electorate: Electorate) -> Int32:
     return np.where(any_slot(last), broker, NO_BROKER)
 
 
-# ---------------------------------------------------------------- risks
-
-
-@risk(
-    "no_clean_successor",
-    rank=30,
-    severity="warn",
-    close_after_ms=10_000,
-    sentence="losing the leader takes the partition offline or loses records",
-    source="PartitionChangeBuilder.electLeader, Kafka 4.3; KIP-966",
-    alert=Alert(
-        summary="have no clean successor",
-        description="If its leader were lost, each of {n} partitions of {cluster} would be offline "
-        "or lose records.",
-        # A restart takes a replica out of many ISRs for a minute or two.
-        wait="5m",
-        keep_firing_for="5m",
-    ),
-)
-def has_no_clean_successor(partitions: Partitions, sizes: IsrSizes, following: NextLeaders) -> Bool:
-    """Neither the ISR nor the ELR has another live member, although there are other replicas."""
-    unsafe: Bool = following.outcome >= Outcome.LAST_KNOWN
-    unsafe &= partitions.leader != NO_BROKER
-    unsafe &= sizes.expected > 1
-    return unsafe
-
-
-@risk(
-    "next_leader_cold",
-    rank=80,
-    severity="warn",
-    close_after_ms=10_000,
-    sentence="the next leader is cold: it holds too little local log, and would read older records "
-    "from remote storage",
-    source="KIP-1303",
-    alert=Alert(
-        summary="would get a cold leader",
-        description="If its leader were lost, each of {n} partitions of {cluster} would be led by "
-        "a replica that holds less local log than the threshold, and reads older records from "
-        "remote storage.",
-        # A replica that has just joined becomes warm by itself.
-        wait="5m",
-        keep_firing_for="5m",
-    ),
-)
-def gets_cold_leader(partitions: Partitions, following: NextLeaders) -> Bool:
-    """Kafka would elect a cold replica, in sync or not."""
-    cold: Bool = following.coverage == Coverage.COLD
-    cold &= partitions.leader != NO_BROKER
-    return cold
-
-
 # ---------------------------------------------------------------- exported
 
 
@@ -333,21 +272,3 @@ def next_leader(
     """The next leader by each election rule."""
     described = partitions.described_at_ms != UNKNOWN
     return {(name,): KnownValues(each.leader, described) for name, each in following.items()}
-
-
-@gauge(
-    "loss_partitions",
-    "Partitions that the broker leads, by election rule, and by outcome and coverage of the leader "
-    "that each of them gets if the broker is lost.",
-    level="broker",
-    labels=("rule", "outcome", "coverage"),
-)
-def loss_partitions(
-    partitions: Partitions, following: EachRule[NextLeaders]
-) -> Mapping[tuple[str, str, str], ByBroker]:
-    """The partitions of each broker by election rule, and by outcome and coverage."""
-    return {
-        (name, *labels): brokers
-        for name, each in following.items()
-        for labels, brokers in by_outcome(partitions, each.outcome, each.coverage).items()
-    }

@@ -34,7 +34,11 @@ from twin.kafka.election import ElectionKind, ElectionState, Outcome, Slots, ele
 from twin.rules.election.forecasts import Forecast, ForecastOutcomes, Forecasts
 from twin.rules.election.next_leader import Candidates, hold_election
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
-from twin.rules.partitions.topic_configs import TopicConfigs, holds_unclean_elections
+from twin.rules.partitions.topic_configs import (
+    TopicConfigs,
+    forbids_unclean_elections,
+    holds_unclean_elections,
+)
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.state import Assignment, Partitions
 
@@ -202,12 +206,11 @@ class _Change:
         assigned, leads = roles.is_assigned[row], roles.is_leader[row]
         row_forecasts = Forecasts(facts.forecasts.flags[row] * assigned)
         last_known = row_forecasts.has(Forecast.IN_LAST_KNOWN_ELR)
-        is_forbidden = (configs.unclean_leader_election == 0) | (configs.unclean_elections == 0)
         return _Change(
             old=facts.ends.leader[row],
             new=facts.partitions.leader[row],
             is_unclean_allowed=holds_unclean_elections(configs)[row],
-            may_be_unclean=~is_forbidden[row],
+            may_be_unclean=~forbids_unclean_elections(configs)[row],
             broker=np.where(assigned, facts.assignment.broker[row], NO_BROKER).astype(np.int32),
             forecasts=row_forecasts,
             was_described=row_forecasts.has(Forecast.IS_DESCRIBED),

@@ -14,7 +14,7 @@ import numpy as np
 from twin.declarations.declare import ByBroker, gauge, rule
 from twin.declarations.table import UNKNOWN, Bool, Int8, PartitionTable, column
 from twin.kafka.election import Outcome
-from twin.rules.election.next_leader import NextLeaders
+from twin.rules.election.after_loss import LeadersAfterLoss, Shortfalls
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
 from twin.rules.replication.isr import IsrSizes
@@ -135,7 +135,8 @@ def _by_broker(
 )
 def loss_harmed_partitions(
     redundancy: Redundancy,
-    following: NextLeaders,
+    after: LeadersAfterLoss,
+    shortfalls: Shortfalls,
     sizes: IsrSizes,
     least: LeaderMinIsr,
     roles: Roles,
@@ -143,11 +144,10 @@ def loss_harmed_partitions(
 ) -> ByBroker:
     """A leader without a safe successor, or a member of an ISR that has no member to spare.
 
-    A partition that is under min ISR already is not counted again.
+    As ``whatif lose`` has it. A partition that is under min ISR already is not counted again.
     """
-    spare = redundancy.redundancy == Spare.SPARE
-    unsafe = (following.outcome >= Outcome.LAST_KNOWN) & ~has_one_replica(redundancy)
-    falls_short = spare & (sizes.size == least.min_isr)
-    harmed = roles.is_leader & unsafe[:, None] | roles.in_isr & falls_short[:, None]
+    can_fall = (redundancy.redundancy == Spare.SPARE) & (sizes.size >= least.min_isr)
+    unsafe = (after.outcome >= Outcome.LAST_KNOWN) & ~has_one_replica(redundancy)
+    harmed = roles.is_leader & unsafe[:, None] | shortfalls.falls_short & can_fall[:, None]
     described = ~np.isin(redundancy.redundancy, (UNKNOWN, Spare.NOT_JUDGED))
     return ByBroker(assignment.broker[harmed & roles.is_assigned & described[:, None]])

@@ -19,7 +19,6 @@ from twin.declarations.signature import Cycle
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
-    Bool,
     Int8,
     Int32,
     Int64,
@@ -28,13 +27,13 @@ from twin.declarations.table import (
 )
 from twin.kafka.election import Outcome
 from twin.rules.brokers.brokers import is_silent
-from twin.rules.election.next_leader import Electorate, NextLeaders, elected_without
-from twin.rules.partitions.leaders import Roles
-from twin.tables.state import Assignment, Brokers, Partitions
+from twin.rules.election.after_loss import LeadersAfterLoss
+from twin.rules.election.next_leader import NextLeaders
+from twin.tables.state import Brokers, Partitions
 
 
 class SilentSuccessors(
-    SparseTable, kind="silent_successors", on_demand="elections of the few partitions that have one"
+    SparseTable, kind="silent_successors", on_demand="next leaders, put beside silent brokers"
 ):
     """[N] one row a partition whose next leader, by Kafka's rule, does not answer."""
 
@@ -48,35 +47,22 @@ class SilentSuccessors(
     outcome: Int8 = column("how safe that leader is", enum=Outcome)
 
 
-def silent_replicas(assignment: Assignment, roles: Roles, brokers: Brokers, now_ms: int) -> Bool:
-    """[P, R] assigned replicas on brokers that have not answered for a while."""
-    silent = brokers.broker[is_silent(brokers, now_ms)]
-    if not len(silent):
-        return np.zeros(assignment.broker.shape, bool)
-    return roles.is_assigned & np.isin(assignment.broker, silent)
-
-
 @rule
 def silent_successors(
-    following: NextLeaders, electorate: Electorate, brokers: Brokers, cycle: Cycle
+    following: NextLeaders, after: LeadersAfterLoss, brokers: Brokers, cycle: Cycle
 ) -> SilentSuccessors:
     """The next leaders among the silent brokers, and who is elected without these."""
     silent = brokers.pick(is_silent(brokers, cycle.observed_at_ms))
     row = np.flatnonzero(np.isin(following.leader, silent.broker))
     if not len(row):
         return SilentSuccessors.empty()
-    few = electorate.take(row)
-    gone = few.roles.is_leader | silent_replicas(
-        few.assignment, few.roles, brokers, cycle.observed_at_ms
-    )
-    then = elected_without(few, gone)
     broker = following.leader[row]
     return SilentSuccessors(
         row=row.astype(np.int32),
         broker=broker,
         since_ms=silent.answered_at_ms[np.searchsorted(silent.broker, broker)],
-        then=then.leader,
-        outcome=then.outcome,
+        then=after.leader[row],
+        outcome=after.outcome[row],
     )
 
 

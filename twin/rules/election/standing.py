@@ -16,8 +16,9 @@ from twin.declarations.declare import gauge, other_elections, rule
 from twin.declarations.signature import ByKafka, EachRule
 from twin.declarations.table import NO_BROKER, UNKNOWN, Int32, PartitionTable, column
 from twin.kafka.election import Outcome
-from twin.rules.election.ballots import Ballot
-from twin.rules.election.next_leader import Electorate, NextLeaders, hold_election, state_as_it_is
+from twin.rules.election.after_loss import LeadersAfterLoss
+from twin.rules.election.ballots import Ballot, in_isr
+from twin.rules.election.next_leader import Electorate, hold_election, state_as_it_is
 from twin.rules.partitions.topic_configs import LeaderMinIsr, holds_unclean_elections
 from twin.rules.replication.isr import IsrSizes
 from twin.tables.state import Partitions
@@ -43,16 +44,21 @@ def standings(partitions: Partitions, sizes: IsrSizes) -> Standings:
 def standings_by_others(
     electorate: Electorate, ballot: Ballot, kafka: ByKafka[Standings]
 ) -> Standings:
-    """A leader that may lead stays; a partition without one elects one."""
+    """A leader that may lead stays; a partition without one elects one.
+
+    A rule that only sorts the members of the ISR has no leader where Kafka has none.
+    """
     leader, in_sync = kafka.leader.copy(), kafka.in_sync.copy()
     row = np.flatnonzero(ballot.differs(electorate.roles))
     if len(row):
         few, electors = ballot.take(row), electorate.take(row)
-        leader[row], _ = hold_election(
+        elected, _ = hold_election(
             state_as_it_is(electors, few.in_sync),
             holds_unclean_elections(electors.topic_configs),
             few.order,
         )
+        only_sorts = (few.in_sync == in_isr(electors.roles)).all(axis=1)
+        leader[row] = np.where(only_sorts & (leader[row] == NO_BROKER), NO_BROKER, elected)
         in_sync[row] = count_slots(few.in_sync)
     return Standings(leader, in_sync)
 
@@ -70,13 +76,13 @@ def partitions_by_election_rule(
     partitions: Partitions,
     least: LeaderMinIsr,
     now: EachRule[Standings],
-    following: EachRule[NextLeaders],
+    after: EachRule[LeadersAfterLoss],
 ) -> Mapping[tuple[str, str], int]:
     """The partitions in each state; those that nobody has described yet count in none."""
     is_described = partitions.described_at_ms != UNKNOWN
     counts: dict[tuple[str, str], int] = {}
     for name, each in now.items():
-        is_led, outcome = each.leader != NO_BROKER, following[name].outcome
+        is_led, outcome = each.leader != NO_BROKER, after[name].outcome
         states = {
             "offline": ~is_led,
             "under_min_isr": is_led & (each.in_sync < least.min_isr),

@@ -4,6 +4,11 @@ A leader begins its epoch where its own log ends. A replica that was away and ha
 earlier epoch beyond that offset truncates to it when it is back. The replica of the former leader
 is listed until then in any case: it was written until it was lost, and nobody polls that end.
 
+A replica that answers has not truncated for that: its fetcher may not reach the leader. It has once
+its log end is seen at or below the offset, or below its last answer; once it moves while its leader
+answers, since it gets records from nobody else; and if it is in the ISR. So live replicas outside
+the ISR of an unclean leader are listed, too, until one of these is seen.
+
 Source: AbstractFetcherThread.maybeTruncateToEpochEndOffsets, Kafka 4.3.
 """
 
@@ -29,7 +34,7 @@ from twin.declarations.table import (
     column,
 )
 from twin.rules.election.leader_changes import LeaderChanges
-from twin.rules.partitions.leaders import Roles
+from twin.rules.partitions.leaders import Leaders, Roles
 from twin.tables.state import PRIOR_END_STAYS_MS, Assignment, Partitions, PriorEnds, Replicas
 
 _STAYS_MS: Final = PRIOR_END_STAYS_MS
@@ -37,9 +42,10 @@ _STAYS_MS: Final = PRIOR_END_STAYS_MS
 as an answer before its truncation counts, it is known up to where that was the leader's log."""
 
 
-class Truncations(SparseTable, kind="truncations", version=3):
+class Truncations(SparseTable, kind="truncations", version=4):
     """[N] one row a replica that diverged from a new leader, or may have: it was away when the
-    leader changed, or had answered before that with a longer log. Kept until it is back."""
+    leader changed, had answered before that with a longer log, or has more than the new leader had
+    and is outside the ISR. Kept until it has truncated, and a while longer."""
 
     broker: Int32 = column("broker id of the replica")
     to_offset: Int64 = column("offset to which it truncates; unknown without the leader's epochs")
@@ -47,10 +53,17 @@ class Truncations(SparseTable, kind="truncations", version=3):
     sampled_at_ms: Int64 = column("when it last answered before")
     was_leader: Bool = column("it led before the change", fill=False)
     is_unclean: Bool = column("the new leader was neither in the ISR nor in the ELR", fill=False)
+    was_in_isr: Bool = column(
+        "the new leader was in one of them, and the controller elects nobody else", fill=False
+    )
     answered_at_ms: Int64 = column(
         "when it answered again while its leader did not: it may have truncated before or not"
     )
-    returned_at_ms: Int64 = column("when it and its leader answered again")
+    seen_end_offset: Int64 = column("its log end by its last answer, with which it is compared")
+    stood_at_ms: Int64 = column(
+        "when it answered last, its leader too, and it was not seen to have truncated"
+    )
+    returned_at_ms: Int64 = column("when it and its leader answered, and it had truncated")
 
     def left(self) -> Truncations:
         """The replicas that are not back."""
@@ -69,6 +82,7 @@ class CommonLogs(
 class ReplicaSamples(TableGroup):
     """The replicas and their last samples."""
 
+    leaders: Leaders
     partitions: Partitions
     assignment: Assignment
     roles: Roles
@@ -101,16 +115,41 @@ def truncations(
     now_ms = it.cycle.observed_at_ms
     answers = it.replicas.sampled_at_ms[kept.row, slot] == now_ms
     answers &= kept.returned_at_ms == UNKNOWN
-    # It truncates once it reaches its leader.
-    leads = it.roles.is_leader[kept.row]
-    leader_answers = ((it.replicas.sampled_at_ms[kept.row] == now_ms) & leads).any(axis=1)
-    answered_at_ms = np.where(answers, now_ms, kept.answered_at_ms)
-    returned_at_ms = np.where(answers & leader_answers, now_ms, kept.returned_at_ms)
+    end = it.replicas.log_end_offset[kept.row, slot]
+    both = answers & (it.leaders.sampled_at_ms[kept.row] == now_ms)
+    stands = both & ~_has_truncated(it, kept, slot, end)
+    # Without an answer of its leader, one that is as it was seen beside it has not truncated.
+    is_open = answers & ~both & ((kept.stood_at_ms == UNKNOWN) | (end != kept.seen_end_offset))
+    answered_at_ms = np.where(answers & ~stands & (both | is_open), now_ms, kept.answered_at_ms)
+    answered_at_ms = np.where(stands, UNKNOWN, answered_at_ms)
+    # Outside when it stood, in the ISR now: its leader has seen it caught up, if it answers or not.
+    joined = (kept.stood_at_ms != UNKNOWN) & it.roles.in_isr[kept.row, slot]
+    joined &= kept.returned_at_ms == UNKNOWN
+    returned_at_ms = np.where((both & ~stands) | joined, now_ms, kept.returned_at_ms)
+    kept = replace(
+        kept,
+        seen_end_offset=np.where(stands, end, kept.seen_end_offset),
+        stood_at_ms=np.where(stands, now_ms, kept.stood_at_ms),
+    )
     is_over = (returned_at_ms != UNKNOWN) & (now_ms - returned_at_ms > _STAYS_MS)
     waiting = changes.row[changes.start_offset == UNKNOWN]  # ``first_difference`` reads it then
     is_over |= (kept.broker == it.partitions.leader[kept.row]) & ~np.isin(kept.row, waiting)
     kept = replace(kept, answered_at_ms=answered_at_ms, returned_at_ms=returned_at_ms)
     return kept.pick(is_assigned & ~is_over)
+
+
+def _has_truncated(it: ReplicaSamples, rows: Truncations, slot: Rows, end: Int64) -> Bool:
+    """[N] a replica that answers beside its leader is seen to follow it.
+
+    One that was away may have been written to a higher end before; only if it ends where its leader
+    does, it has followed. One that answered in the leader's epoch gets records from it alone.
+    """
+    leader_end, seen = it.leaders.log_end_offset[rows.row], rows.seen_end_offset
+    follows = it.roles.in_isr[rows.row, slot] | (end < seen)
+    follows |= (rows.to_offset != UNKNOWN) & (end <= rows.to_offset)
+    stood = rows.stood_at_ms != UNKNOWN
+    follows |= (end != seen) & np.where(stood, end <= leader_end, end == leader_end)
+    return follows
 
 
 def first_difference(changes: LeaderChanges, before: Truncations) -> tuple[Int64, Bool]:
@@ -133,7 +172,8 @@ def first_difference(changes: LeaderChanges, before: Truncations) -> tuple[Int64
 
 
 def _diverged(it: ReplicaSamples, changes: LeaderChanges) -> Truncations:
-    """The former leaders, who is away, and who was beyond the new epoch's start and is not now.
+    """The former leaders, who is away, who was beyond the new epoch's start and is not now, and who
+    is, outside the ISR of an unclean leader.
 
     Who is away may have more than it last answered.
     """
@@ -147,7 +187,12 @@ def _diverged(it: ReplicaSamples, changes: LeaderChanges) -> Truncations:
     replicas = keys.pack(np.broadcast_to(row[:, None], brokers.shape), brokers)
     had = keys.look_up(its, it.prior.end_offset, replicas)
     has_truncated = ~is_away & (had > changes.start_offset[:, None])
-    at, slot = np.nonzero(others & (was_leader | is_away | has_truncated))
+    stands = changes.is_unclean[:, None] & ~it.roles.in_isr[row]
+    stands &= it.replicas.sampled_at_ms[row] == now_ms
+    stands &= it.replicas.log_end_offset[row] > changes.start_offset[:, None]
+    seen = np.where(has_truncated, had, it.replicas.log_end_offset[row])
+    seen = np.where(was_leader, changes.end_offset[:, None], seen)
+    at, slot = np.nonzero(others & (was_leader | is_away | has_truncated | stands))
     sampled_at_ms = it.replicas.sampled_at_ms[row[at], slot]
     return Truncations(
         row=row[at],
@@ -158,7 +203,10 @@ def _diverged(it: ReplicaSamples, changes: LeaderChanges) -> Truncations:
         sampled_at_ms=np.where(was_leader[at, slot], changes.sampled_at_ms[at], sampled_at_ms),
         was_leader=was_leader[at, slot],
         is_unclean=changes.is_unclean[at],
+        was_in_isr=changes.was_in_isr[at],
         answered_at_ms=np.where(sampled_at_ms >= changes.changed_at_ms[at], sampled_at_ms, UNKNOWN),
+        seen_end_offset=seen[at, slot],
+        stood_at_ms=np.full(len(at), UNKNOWN, np.int64),
         returned_at_ms=np.full(len(at), UNKNOWN, np.int64),
     )
 
@@ -171,12 +219,15 @@ def _slots(it: ReplicaSamples, row: Int32, broker: Int32) -> tuple[Rows, Bool]:
 
 @rule
 def common_logs(it: ReplicaSamples, away: Truncations, changes: LeaderChanges) -> CommonLogs:
-    """Unknown for replicas that are away while it is not known where a new epoch begins, and for
-    those that may have truncated before they answered or not."""
+    """Unknown for replicas that are away while it is not known where a new epoch begins, for those
+    outside the ISR then if the leader is unclean, and for those that may have truncated before they
+    answered or not."""
     ends = it.replicas.log_end_offset.copy()
     waiting = changes.pick((changes.start_offset == UNKNOWN) & (changes.new_leader != NO_BROKER))
-    silent = it.replicas.sampled_at_ms[waiting.row] < it.cycle.observed_at_ms
-    ends[waiting.row] = np.where(silent, UNKNOWN, ends[waiting.row])
+    doubtful = it.replicas.sampled_at_ms[waiting.row] < it.cycle.observed_at_ms
+    outside = ~it.roles.in_isr[waiting.row] & ~it.roles.is_leader[waiting.row]
+    doubtful |= outside & waiting.is_unclean[:, None]
+    ends[waiting.row] = np.where(doubtful, UNKNOWN, ends[waiting.row])
     rows = away.left()
     slot, is_assigned = _slots(it, rows.row, rows.broker)
     rows, slot = rows.pick(is_assigned), slot[is_assigned]
@@ -188,10 +239,12 @@ def common_logs(it: ReplicaSamples, away: Truncations, changes: LeaderChanges) -
 
 @api_field(
     "truncations",
-    "replicas that were away when their leader changed and have records that its log does not "
-    "have, until they answer again: `broker`, the offset `to_offset` to which it truncates then, "
-    "and how many `records` of its last answer that removes; both null if the leader's epochs "
-    "could not be read. A leader may have written more after its last answer",
+    "replicas that have records which the log of a new leader does not have, until they are seen "
+    "to follow it: they were away when their leader changed, or do not reach the new one. Each has "
+    "`broker`, the offset `to_offset` to which it truncates, and how many `records` of its last "
+    "answer that removes; both null if the leader's epochs could not be read. A leader may have "
+    "written more after its last answer. For a cycle after an unclean election a live replica may "
+    "be listed that has truncated already",
 )
 def truncations_field(
     away: Truncations, assignment: Assignment, roles: Roles, replicas: Replicas

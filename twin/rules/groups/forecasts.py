@@ -26,9 +26,9 @@ from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.coverage import LocalLog
 from twin.rules.tiering.warm_up import NEVER
 from twin.tables.enums import NOT_SET
-from twin.tables.state import Replicas
 
 SAME_RATE_S: Final = 60
 """How long a group is taken to go on as it did, while its offsets are not read again."""
@@ -58,7 +58,7 @@ def group_forecasts(
     lags: GroupLags,
     reads: GroupReads,
     leaders: Leaders,
-    replicas: Replicas,
+    local: LocalLog,
     configs: TopicConfigs,
     growth: Growth,
     sizes: RecordSizes,
@@ -67,19 +67,22 @@ def group_forecasts(
     """A forecast is unknown if it needs an unknown number, and NEVER if nothing is left to read."""
     if not len(moves):
         return GroupForecasts.empty()
-    run = _Run.from_tables(moves, leaders, replicas, growth, sizes, now_ms)
+    run = _Run.from_tables(moves, leaders, local, growth, sizes, now_ms)
     row = moves.row.astype(np.intp)
     tiered = configs.remote_storage[row]
     kept_ms, kept_bytes = configs.retention_ms[row], configs.retention_bytes[row]
     is_unset = (kept_ms == NOT_SET) | (kept_bytes == NOT_SET)
     local_ms, local_bytes = configs.local_retention_ms[row], configs.local_retention_bytes[row]
     uploaded = moves.committed_offset <= leaders.last_tiered_offset[row]
+    waits = (tiered == 1) & (configs.copies_disabled[row] != 1) & ~uploaded
     remote = run.until(
-        np.where((local_ms >= 0) & ~uploaded, np.maximum(local_ms, run.oldest_ms), local_ms),
-        np.where((local_bytes >= 0) & ~uploaded, np.maximum(local_bytes, run.held_bytes),
-                 local_bytes),
-    )  # fmt: skip
-    loss = run.until(kept_ms, kept_bytes)
+        np.where((local_ms >= 0) & waits, np.maximum(local_ms, run.oldest_ms), local_ms),
+        np.where((local_bytes >= 0) & waits, np.maximum(local_bytes, run.held_bytes), local_bytes),
+    )
+    # A log that has outlived retention waits for its uploads: when these go on nobody knows.
+    outlives = (run.oldest_ms > kept_ms) & (kept_ms >= 0)
+    outlives |= (run.held_bytes > kept_bytes) & (kept_bytes >= 0)
+    loss = np.where(waits & outlives, np.nan, run.until(kept_ms, kept_bytes))
     loss, remote = (np.where(is_unset, np.nan, each) for each in (loss, remote))
     remote = np.where(tiered == 0, NEVER, np.where(tiered == 1, remote, np.nan))
     at_end = lags.lag_records == 0
@@ -108,14 +111,14 @@ class _Run:
 
     @staticmethod
     def from_tables(
-        moves: GroupMoves, leaders: Leaders, replicas: Replicas, growth: Growth,
+        moves: GroupMoves, leaders: Leaders, log: LocalLog, growth: Growth,
         sizes: RecordSizes, now_ms: int,
     ) -> _Run:  # fmt: skip
         row = moves.row.astype(np.intp)  # numpy indexes more slowly by another type
         end, local = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
-        place = row * replicas.log_end_offset.shape[1] + np.maximum(leaders.slot[row], 0)
-        started_ms = replicas.local_start_timestamp_ms.ravel()[place]
-        oldest_ms = np.where(started_ms == UNKNOWN, np.nan, np.maximum(now_ms - started_ms, 0))
+        place = row * log.local_log_span_ms.shape[1] + np.maximum(leaders.slot[row], 0)
+        span_ms = log.local_log_span_ms.ravel()[place]
+        oldest_ms = np.where(span_ms == UNKNOWN, np.nan, span_ms)
         has_local_log = (end != UNKNOWN) & (local != UNKNOWN) & (end > local)
         appended = growth.appended_records_per_s[row]
         # The last record of an idle log is of unknown age: perhaps as old as the first.

@@ -30,7 +30,7 @@ from twin.declarations.table import (
     Table,
     column,
 )
-from twin.rules.election.next_leader import NextLeaders
+from twin.rules.election.after_loss import LeadersAfterLoss
 from twin.rules.groups.moves import GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
 from twin.rules.partitions.growth import RecordSizes
@@ -69,7 +69,7 @@ class GroupsIfLeaderLost(
 
 @rule
 def groups_if_leader_lost(
-    following: NextLeaders,
+    after: LeadersAfterLoss,
     moves: GroupMoves,
     reads: GroupReads,
     offsets: GroupOffsets,
@@ -79,7 +79,7 @@ def groups_if_leader_lost(
 ) -> GroupsIfLeaderLost:
     """The reads of each group by the present offsets of the replicas that are left."""
     rack = servers.reader_racks(offsets)
-    after_loss = servers_after_loss(following.leader, servers.roles.is_leader, servers, partitions)
+    after_loss = servers_after_loss(after.leader, servers.roles.is_leader, servers, partitions)
     return GroupsIfLeaderLost(*reads_then(after_loss, moves, reads, rack, sizes))
 
 

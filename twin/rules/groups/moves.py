@@ -20,11 +20,11 @@ from twin.rules.partitions.growth import Growth, moving_average
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.replication.high_watermark import HighWatermarks
 from twin.tables.enums import GroupState
-from twin.tables.state import GroupOffsets, Groups
+from twin.tables.state import Configs, GroupOffsets, Groups
 
 IN_USE_MS: Final = 86_400_000
-"""A group without members is abandoned if it has not moved for so long. Kafka forgets its offsets
-after offsets.retention.minutes, seven days by default; nobody is hurt until then."""
+"""Where ``collector.group_in_use_ms`` is unknown. Kafka forgets the offsets of a group without
+members after offsets.retention.minutes, seven days by default; nobody is hurt until then."""
 
 
 class GroupMoves(SparseTable, kind="group_moves", counts_in=(Groups,)):
@@ -46,7 +46,11 @@ class GroupLags(SparseTable, kind="group_lags", on_demand="a difference of store
         "time in which these are appended; NaN if unknown, and where nothing is written now",
         fill=float("nan"),
     )
-    in_use: Bool = column("the group has members, or moved within a day", fill=False)
+    in_use: Bool = column(
+        "a member is assigned the partition, or the group has no members and its offset changed "
+        "within `collector.group_in_use_ms`",
+        fill=False,
+    )
 
 
 @rule
@@ -66,7 +70,7 @@ def group_moves(
     old = _aligned(offsets, groups, old_groups, before)
     committed, read_at_ms = offsets.committed_offset, offsets.read_at_ms
     is_new = read_at_ms > old["read_at_ms"]
-    end = watermarks.high_watermark_estimate[offsets.row.astype(np.intp)]
+    end = watermarks.high_watermark[offsets.row.astype(np.intp)]
     both = is_new & (old["committed_offset"] != UNKNOWN) & (committed != UNKNOWN)
     records = np.where(both, committed - old["committed_offset"], 0)
     elapsed_s = np.where(both, read_at_ms - old["read_at_ms"], 1000) / 1000
@@ -85,7 +89,13 @@ def group_moves(
 
 @rule
 def group_lags(
-    moves: GroupMoves, groups: Groups, growth: Growth, leaders: Leaders, now_ms: NowMs
+    moves: GroupMoves,
+    offsets: GroupOffsets,
+    groups: Groups,
+    growth: Growth,
+    leaders: Leaders,
+    configs: Configs,
+    now_ms: NowMs,
 ) -> GroupLags:
     """The lag of each group, unknown if its offset or the high watermark is unknown.
 
@@ -100,7 +110,7 @@ def group_lags(
         row=moves.row,
         lag_records=lag,
         lag_s=np.where(lag == 0, 0.0, lag_s),
-        in_use=is_in_use(moves, groups, now_ms),
+        in_use=is_in_use(moves, offsets, groups, configs, now_ms),
     )
 
 
@@ -111,7 +121,7 @@ def signed_lags(
 
     Offsets from different times can be out of order by chance, which makes no negative lag.
     """
-    end = watermarks.high_watermark_estimate[moves.row.astype(np.intp)]
+    end = watermarks.high_watermark[moves.row.astype(np.intp)]
     ahead = is_ahead(moves, leaders)
     lag = np.where(ahead, end - moves.committed_offset, _lag_behind(moves))
     return lag, np.where(ahead, end != UNKNOWN, _has_lag(moves))
@@ -139,11 +149,25 @@ def is_ahead(moves: GroupMoves, leaders: Leaders) -> Bool:
     return is_beyond
 
 
-def is_in_use(moves: GroupMoves, groups: Groups, now_ms: int) -> Bool:
-    """[N] the group has members, or moved within a day."""
-    has_members = (groups.members > 0) & (groups.group_state != GroupState.DEAD)
-    moved = (moves.moved_at_ms != UNKNOWN) & (now_ms - moves.moved_at_ms <= IN_USE_MS)
-    return has_members[moves.group_index] | moved
+def is_in_use(
+    moves: GroupMoves, offsets: GroupOffsets, groups: Groups, configs: Configs, now_ms: int
+) -> Bool:
+    """[N] the group reads the partition.
+
+    A stable group reads what its members are assigned, and has left every other partition that it
+    committed to. While it rebalances, or if its members do not say, it reads all of them. A group
+    without members may have consumers that assign partitions to themselves: it reads where it moved
+    lately.
+    """
+    limit_ms = configs.cluster_wide("group_in_use_ms")
+    moved = (moves.moved_at_ms != UNKNOWN) & (
+        now_ms - moves.moved_at_ms <= (IN_USE_MS if limit_ms == UNKNOWN else limit_ms)
+    )
+    group, assigned = moves.group_index, offsets.assigned
+    has_members = ((groups.members > 0) & (groups.group_state != GroupState.DEAD))[group]
+    is_settled = (groups.group_state == GroupState.STABLE)[group] & (assigned != UNKNOWN)
+    by_members = np.where(is_settled, assigned == 1, True)
+    return np.where(has_members, by_members, moved)
 
 
 def _is_unchanged(before: GroupMoves, offsets: GroupOffsets) -> bool:

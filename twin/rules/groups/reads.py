@@ -21,6 +21,7 @@ from typing import Final
 
 import numpy as np
 
+from twin.arrays import keys
 from twin.arrays.slots import over_slots
 from twin.declarations.declare import group_gauge, rule
 from twin.declarations.signature import Lazy, TableGroup
@@ -48,6 +49,7 @@ from twin.rules.reading.selection import (
     select,
     with_offset,
 )
+from twin.rules.tiering.lineage import Lineage
 from twin.tables.enums import ReplicaSelector
 from twin.tables.state import (
     Assignment,
@@ -65,9 +67,13 @@ class ReadsFrom(IntEnum):
 
     DISK = 0  # of the replica that serves it
     REMOTE = 1  # remote storage
-    NOWHERE = 2  # they are deleted: the consumer is reset, or stops
+    NOWHERE = 2  # they are deleted, or in no copy: the consumer is reset, or stops
     NOBODY = 3  # no replica leads the partition
     AHEAD = 4  # the log ends before its offset: the consumer is reset, or stops
+
+
+CANNOT_READ: Final = (ReadsFrom.NOWHERE, ReadsFrom.NOBODY, ReadsFrom.AHEAD)
+"""Where a group gets none of its next records."""
 
 
 class GroupReads(
@@ -103,6 +109,7 @@ class Servers(TableGroup):
     brokers: Brokers
     configs: TopicConfigs
     racks: ReaderRacks
+    lineage: Lineage
     views: Lazy[SelectorViews]
     common: Lazy[CommonLogs]
 
@@ -190,7 +197,7 @@ class Servers(TableGroup):
         tiered = self.configs.remote_storage[row]
         records = np.where(tiered == 1, np.maximum(np.minimum(local, end) - offset, 0), 0)
         reads = np.where(records > 0, ReadsFrom.REMOTE, ReadsFrom.DISK)
-        is_gone = start > offset
+        is_gone = (start > offset) | ((records > 0) & self._in_gap(row, offset))
         is_known = (offset != UNKNOWN) & (start != UNKNOWN) & (end != UNKNOWN)
         # Records that are not tiered and not deleted are on disk.
         is_known &= (tiered == 0) | ((tiered == 1) & (local != UNKNOWN)) | is_gone
@@ -199,6 +206,16 @@ class Servers(TableGroup):
             np.where(is_known, reads, UNKNOWN),
             np.where(is_known & ~is_gone, records, UNKNOWN),
         )
+
+    def _in_gap(self, row: Rows, offset: Int64) -> Bool:
+        """[N] no copy in remote storage holds the offset, between two that exist."""
+        place = keys.find(self.lineage.row.astype(np.int64), row)
+        if not len(self.lineage):
+            return np.zeros(len(row), bool)
+        first, end = self.lineage.gap_start_offset[place], self.lineage.gap_end_offset[place]
+        in_gap: Bool = (place != UNKNOWN) & (first != UNKNOWN) & (first <= offset) & (offset < end)
+        in_gap &= self.configs.tiered_compacted[row] != 1  # compaction leaves gaps
+        return in_gap
 
 
 @rule

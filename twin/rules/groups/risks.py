@@ -20,15 +20,18 @@ from twin.declarations.table import UNKNOWN, Bool, Float64, Int8, Int64, SparseT
 from twin.rules.groups.forecasts import group_forecasts
 from twin.rules.groups.moves import GroupMoves, group_lags, is_ahead, is_in_use
 from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
+from twin.rules.partitions.batch_kinds import BatchKinds
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.reading.selection import LeaderSelectors
+from twin.rules.tiering.coverage import LocalLog
+from twin.tables.enums import BatchKind
 from twin.tables.state import (
+    Configs,
     GroupOffsets,
     Groups,
     Partitions,
-    Replicas,
 )
 
 FALLS_OFF_SOON_S: Final = 900
@@ -49,6 +52,9 @@ class GroupsNearRisk(
     until_loss_s: Float64 = column(
         "seconds until these are deleted; NaN also if that is later than soon", fill=float("nan")
     )
+    are_records: Bool = column(
+        "the offsets that retention deletes are records that consumers would have read", fill=False
+    )
 
 
 @rule
@@ -61,35 +67,52 @@ def groups_near_risk(
     growth: Growth,
     sizes: RecordSizes,
     selectors: LeaderSelectors,
+    local: LocalLog,
+    kinds: BatchKinds,
+    cluster: Configs,
     now_ms: NowMs,
 ) -> GroupsNearRisk:
     """The values of ``group_reads`` and ``group_forecasts``, for these groups alone."""
     if not len(moves):
         return GroupsNearRisk.empty()
-    replicas, configs = servers.replicas, servers.configs
-    retention = Retention(leaders, replicas, growth, sizes, now_ms)
+    configs = servers.configs
+    retention = Retention(leaders, local, growth, sizes)
     overtaken = _may_be_overtaken(moves, retention, configs)
     off_disk = moves.committed_offset < servers.on_every_disk[moves.row.astype(np.intp)]
     ahead = is_ahead(moves, leaders)
     near = np.flatnonzero(overtaken | off_disk | ahead)
-    near = near[is_in_use(moves.pick(near), groups, now_ms)]
+    near = near[is_in_use(moves.pick(near), offsets.pick(near), groups, cluster, now_ms)]
     if not len(near):
         return GroupsNearRisk.empty()
-    moves, overtaken, ahead = moves.pick(near), overtaken[near], ahead[near]
-    rack = servers.reader_racks(offsets.pick(near))
+    moves, offsets = moves.pick(near), offsets.pick(near)
+    overtaken, ahead = overtaken[near], ahead[near]
+    rack = servers.reader_racks(offsets)
     reads_from, records = servers.read(moves, leaders.slot, selectors.replica_selector, rack)
     reads = GroupReads(moves.row, np.where(ahead, np.int8(ReadsFrom.AHEAD), reads_from), records)
     until_remote_s = np.full(len(near), np.nan)
     until_loss_s = np.where(reads.reads_from == ReadsFrom.NOWHERE, 0.0, np.nan)
     if overtaken.any():
         moves, reads_then = moves.pick(overtaken), reads.pick(overtaken)
-        lags = group_lags(moves, groups, growth, leaders, now_ms)
+        offsets = offsets.pick(overtaken)
+        lags = group_lags(moves, offsets, groups, growth, leaders, cluster, now_ms)
         until = group_forecasts(
-            moves, lags, reads_then, leaders, replicas, configs, growth, sizes, now_ms
+            moves, lags, reads_then, leaders, local, configs, growth, sizes, now_ms
         )
         until_remote_s[overtaken] = until.until_remote_s
         until_loss_s[overtaken] = until.until_loss_s
-    return GroupsNearRisk(reads.row, reads.reads_from, until_remote_s, until_loss_s)
+    is_certain = are_records(kinds, configs)[reads.row.astype(np.intp)]
+    return GroupsNearRisk(reads.row, reads.reads_from, until_remote_s, until_loss_s, is_certain)
+
+
+def are_records(kinds: BatchKinds, configs: TopicConfigs) -> Bool:
+    """[P] offsets of the log that retention deletes are records that consumers would have read.
+
+    Not so in a compacted log, nor in one of transactions: markers have offsets, and aborted records
+    are not read. Without retention somebody deleted the records by request.
+    """
+    retains = (configs.retention_ms >= 0) | (configs.retention_bytes >= 0)
+    is_plain: Bool = kinds.least == BatchKind.PLAIN
+    return is_plain & (configs.compacted == 0) & retains
 
 
 def _may_be_overtaken(moves: GroupMoves, retention: Retention, configs: TopicConfigs) -> Bool:
@@ -112,10 +135,9 @@ class Retention:
     """How far retention gets in each partition, by the estimates of ``group_forecasts``."""
 
     leaders: Leaders
-    replicas: Replicas
+    local: LocalLog
     growth: Growth
     sizes: RecordSizes
-    now_ms: int
 
     def reach(self, kept_ms: Int64, kept_bytes: Int64, after_s: int) -> Float64:
         """[P] the offset below which records may be deleted by then; NaN if unknown.
@@ -155,8 +177,8 @@ class Retention:
     @cached_property
     def oldest_ms(self) -> Float64:
         """[P] age of the first record on the leader's disk."""
-        started_ms = self.leaders.values_of(self.replicas.local_start_timestamp_ms)
-        return np.where(started_ms == UNKNOWN, np.nan, np.maximum(self.now_ms - started_ms, 1))
+        span_ms = self.leaders.values_of(self.local.local_log_span_ms)
+        return np.where(span_ms == UNKNOWN, np.nan, np.maximum(span_ms, 1))
 
     @cached_property
     def records_per_ms(self) -> Float64:
@@ -187,8 +209,36 @@ class Retention:
     ),
 )
 def loses_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
-    """A group in use has lost records or is about to."""
-    return near.pick(near.until_loss_s <= LOSES_SOON_S).row_mask(len(partitions.leader))
+    """A group in use has lost records or is about to, and these are records for certain."""
+    lost = (near.until_loss_s <= LOSES_SOON_S) & near.are_records
+    return near.pick(lost).row_mask(len(partitions.leader))
+
+
+@risk(
+    "consumer_may_lose_records",
+    rank=84,
+    severity="warn",
+    open_after_ms=30_000,
+    close_after_ms=30_000,
+    sentence="the log begins above the offset of a group of consumers, within an hour or already: "
+    "there may have been records that it has not read",
+    source="UnifiedLog.deleteRetentionMsBreachedSegments, Kafka 4.3",
+    alert=Alert(
+        summary="may lose records that consumers have not read",
+        description="The logs of {n} partitions of {cluster} begin above the committed offset of a "
+        "group of consumers, within an hour or already. Whether there were records that the group "
+        "would have read is not known: in compacted logs and in logs of transactions not every "
+        "offset is one. With the right READ on the topic (collector.timestamps) the twin tells "
+        "logs without transactions from others.",
+        wait="0s",
+        keep_firing_for="5m",
+        unless="consumer_loses_records",
+    ),
+)
+def may_lose_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
+    """A group in use is overtaken by the log start, and offsets there may be no records."""
+    passed = (near.until_loss_s <= LOSES_SOON_S) & ~near.are_records
+    return near.pick(passed).row_mask(len(partitions.leader))
 
 
 @risk(

@@ -23,6 +23,7 @@ from twin.arrays import keys
 from twin.arrays.slots import any_slot
 from twin.declarations.signature import TableGroup
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
+from twin.rules.election.after_loss import away_replicas
 from twin.rules.election.ballots import Ballot
 from twin.rules.election.next_leader import (
     Electorate,
@@ -30,7 +31,6 @@ from twin.rules.election.next_leader import (
     elected_under,
     elected_without,
 )
-from twin.rules.election.silent_successors import silent_replicas
 from twin.rules.groups.loss import reads_then, servers_after_loss
 from twin.rules.groups.moves import GroupMoves
 from twin.rules.groups.reads import GroupReads, GroupServers, ReadsFrom, Servers
@@ -112,11 +112,7 @@ class Carried:
     @cached_property
     def away(self) -> Bool:
         """[P, R] replicas that cannot lead now or do not answer: as in ``whatif.lose``."""
-        electorate = self.tables.electorate
-        roles = electorate.roles
-        return (roles.is_assigned & ~electorate.candidates.is_acceptable) | silent_replicas(
-            electorate.assignment, roles, self.tables.brokers, self.now_ms
-        )
+        return away_replicas(self.tables.electorate, self.tables.brokers, self.now_ms)
 
     @cached_property
     def _follows(self) -> Bool:

@@ -18,7 +18,7 @@ from twin.declarations.table import (
     ReplicaTable,
     column,
 )
-from twin.tables.enums import PendingUpload, ReplicaFlags
+from twin.tables.enums import BatchKind, PendingUpload, ReplicaFlags
 from twin.tables.state import Assignment, Partitions, Replicas
 
 _COPY = "columns of the tables partitions, assignment and replicas, put side by side"
@@ -52,7 +52,9 @@ class Leaders(PartitionTable, kind="leaders", on_demand=_COPY):
     pending_upload_offset: Int64 = column("first offset not yet in remote storage")
     pending_upload: Int8 = column("why that is what it is", enum=PendingUpload)
     last_stable_offset: Int64 = column("first offset that read_committed consumers do not get")
+    high_watermark: Int64 = column("first offset that is not committed")
     local_log_bytes: Int64 = column("size of the segments on the leader's disk")
+    local_start_batch: Int8 = column("what consumers get of its first batch", enum=BatchKind)
 
     def values_of(self, values: Array) -> Array:
         """[P] the leader's value of a [P, R] array, UNKNOWN where no slot leads."""
@@ -62,13 +64,14 @@ class Leaders(PartitionTable, kind="leaders", on_demand=_COPY):
         return leader_values
 
 
-class LeaderEnds(PartitionTable, kind="leader_ends", version=2, on_demand=_COPY):
+class LeaderEnds(PartitionTable, kind="leader_ends", version=3, on_demand=_COPY):
     """[P] the newest sample of each leader's log end."""
 
     leader: Int32 = column("broker id of the leader, -1 if none")
     leader_epoch: Int32 = column("leader epoch")
     offset: Int64 = column("log end offset")
-    sampled_at_ms: Int64 = column("when it was sampled")
+    high_watermark: Int64 = column("first offset that was not committed, as the leader answered")
+    sampled_at_ms: Int64 = column("when both were sampled")
 
 
 @rule
@@ -116,7 +119,9 @@ def leaders(roles: Roles, replicas: Replicas) -> Leaders:
         pending_upload_offset=of_leader(replicas.pending_upload_offset),
         pending_upload=of_leader(replicas.pending_upload),
         last_stable_offset=of_leader(replicas.last_stable_offset),
+        high_watermark=of_leader(replicas.high_watermark),
         local_log_bytes=of_leader(replicas.local_log_bytes),
+        local_start_batch=of_leader(replicas.local_start_batch),
     )
 
 
@@ -124,7 +129,11 @@ def leaders(roles: Roles, replicas: Replicas) -> Leaders:
 def leader_ends(partitions: Partitions, leaders: Leaders) -> LeaderEnds:
     """The columns that rates, caught-up times and losses are derived from."""
     return LeaderEnds(
-        partitions.leader, partitions.leader_epoch, leaders.log_end_offset, leaders.sampled_at_ms
+        partitions.leader,
+        partitions.leader_epoch,
+        leaders.log_end_offset,
+        leaders.high_watermark,
+        leaders.sampled_at_ms,
     )
 
 

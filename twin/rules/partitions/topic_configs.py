@@ -18,7 +18,7 @@ from twin.declarations.table import (
     column,
 )
 from twin.tables.enums import NOT_SET
-from twin.tables.state import Assignment, Configs, PartitionIndex, Partitions, Topics
+from twin.tables.state import Assignment, Brokers, Configs, PartitionIndex, Partitions, Topics
 
 
 class TopicConfigs(
@@ -27,6 +27,7 @@ class TopicConfigs(
     """[P] the settings that hold for each partition; unknown where nobody could read them."""
 
     min_insync_replicas: Int64 = column("min.insync.replicas")
+    min_isr_inherited: Int8 = column("the topic has none of its own", tri_state=True)
     unclean_leader_election: Int8 = column("unclean.leader.election.enable", tri_state=True)
     unclean_elections: Int8 = column(
         "the controller obeys unclean.leader.election.enable", tri_state=True
@@ -38,6 +39,7 @@ class TopicConfigs(
         "tier is judged",
         tri_state=True,
     )
+    copies_disabled: Int8 = column("nothing more is uploaded (KIP-950)", tri_state=True)
     diskless: Int8 = column(
         "the records are in object storage alone (KIP-1150): nothing about it is judged",
         tri_state=True,
@@ -108,14 +110,28 @@ def holds_unclean_elections(configs: TopicConfigs) -> Bool:
     return (configs.unclean_leader_election == 1) & (configs.unclean_elections != 0)
 
 
+def forbids_unclean_elections(configs: TopicConfigs) -> Bool:
+    """[P] nobody from outside the ISR is elected unless an operator asks for it; not where that
+    could not be read."""
+    return (configs.unclean_leader_election == 0) | (configs.unclean_elections == 0)
+
+
 @rule
-def leader_min_isr(partitions: Partitions, configs: TopicConfigs) -> LeaderMinIsr:
+def leader_min_isr(partitions: Partitions, configs: TopicConfigs, brokers: Brokers) -> LeaderMinIsr:
     """The value is never above the partition's own replication; unknown counts as Kafka's 1.
+
+    A topic without a value of its own has that of its leader's broker.
 
     Source: Partition.effectiveMinIsr, which appendRecordsToLeader, the gauges UnderMinIsr and
     AtMinIsr and the high watermark read; Kafka 4.3.
     """
-    return LeaderMinIsr(_capped(configs, partitions.assigned))
+    configured = configs.min_insync_replicas
+    inherited = configs.min_isr_inherited == 1
+    if inherited.any():
+        own = np.append(brokers.default_min_isr, UNKNOWN)
+        own = own[keys.find_sorted(brokers.broker, partitions.leader)]
+        configured = np.where(inherited & (own != UNKNOWN), own, configured)
+    return LeaderMinIsr(_capped(configured, partitions.assigned))
 
 
 @rule
@@ -127,13 +143,12 @@ def controller_min_isr(
     Source: ReplicationControlManager.getTopicEffectiveMinIsr, Kafka 4.3.
     """
     first = np.searchsorted(index.topic_index, index.topic_index)
-    return ControllerMinIsr(_capped(configs, partitions.assigned[first]))
+    return ControllerMinIsr(_capped(configs.min_insync_replicas, partitions.assigned[first]))
 
 
-def _capped(configs: TopicConfigs, replicas: UInt8) -> Int32:
+def _capped(configured: Int64, replicas: UInt8) -> Int32:
     """[P] min.insync.replicas, at least 1 and at most that number of replicas [P]."""
-    configured = np.maximum(configs.min_insync_replicas, 1)
-    return np.minimum(configured, np.maximum(replicas, 1)).astype(np.int32)
+    return np.minimum(np.maximum(configured, 1), np.maximum(replicas, 1)).astype(np.int32)
 
 
 # ---------------------------------------------------------------- exported

@@ -80,11 +80,11 @@ def open_transactions(
 ) -> OpenTransactions:
     """A transaction is open where the last stable offset stays below the high watermark.
 
-    If the last stable offset moves, another transaction holds it. The high watermark is estimated
-    from log ends of the same cycle and may be one fetch ahead of the leader's own. So one sample
-    proves nothing: the time begins with it. It does not pass while the leader does not answer.
+    If the last stable offset moves, another transaction holds it. The high watermark may be an
+    estimate, which is up to one fetch ahead of the leader's own. So one sample proves nothing: the
+    time begins with it. It does not pass while the leader does not answer.
     """
-    stable, watermark = leaders.last_stable_offset, watermarks.high_watermark_estimate
+    stable, watermark = leaders.last_stable_offset, watermarks.high_watermark
     answered = leaders.sampled_at_ms == cycle.observed_at_ms
     holds = answered & (stable != UNKNOWN) & (watermark != UNKNOWN) & (stable < watermark)
     row = np.flatnonzero(holds).astype(np.int32)

@@ -12,6 +12,7 @@ Source: KIP-392, "high watermark propagation" and the cases of its section on ou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any, Final
 
@@ -19,10 +20,11 @@ import numpy as np
 
 from twin.arrays.slots import any_slot
 from twin.declarations.declare import Alert, api_field, gauge, risk, rule
+from twin.declarations.signature import Cycle, TableGroup
 from twin.declarations.table import UNKNOWN, Bool, Int64, ReplicaTable, UInt8, column
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.reading.selection import LeaderSelectors
-from twin.rules.replication.high_watermark import HighWatermarks
+from twin.rules.replication.high_watermark import HighWatermarks, IsrEnds
 from twin.tables.enums import ReplicaSelector
 from twin.tables.state import Assignment, Replicas
 
@@ -45,6 +47,18 @@ _REFUSING: Final = np.uint8(OutOfRange.UNAVAILABLE | OutOfRange.TOO_SMALL)
 """A consumer in these windows asks for what is committed. In the others it waits for a moment."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogOffsets(TableGroup):
+    """The offsets of leaders and followers in a cycle."""
+
+    replicas: Replicas
+    roles: Roles
+    leaders: Leaders
+    watermarks: HighWatermarks
+    ends: IsrEnds
+    cycle: Cycle
+
+
 class OutOfRangeWindows(ReplicaTable, kind="out_of_range", api="out_of_range"):
     """[P, R] the cases in which each follower cannot serve a consumer."""
 
@@ -54,30 +68,32 @@ class OutOfRangeWindows(ReplicaTable, kind="out_of_range", api="out_of_range"):
 
 
 @rule
-def out_of_range(
-    replicas: Replicas, roles: Roles, leaders: Leaders, watermarks: HighWatermarks
-) -> OutOfRangeWindows:
+def out_of_range(it: LogOffsets) -> OutOfRangeWindows:
     """The windows that are not empty, as bits."""
-    bits = np.zeros(replicas.log_end_offset.shape, np.uint8)
-    for case, _, _, holds in windows(replicas, roles, leaders, watermarks):
+    bits = np.zeros(it.replicas.log_end_offset.shape, np.uint8)
+    for case, _, _, holds in windows(it):
         bits |= holds * np.uint8(case)
     return OutOfRangeWindows(bits)
 
 
-def windows(
-    replicas: Replicas, roles: Roles, leaders: Leaders, watermarks: HighWatermarks
-) -> Iterator[tuple[OutOfRange, Int64, Int64, Bool]]:
+def windows(it: LogOffsets) -> Iterator[tuple[OutOfRange, Int64, Int64, Bool]]:
     """The windows of each case: [P, R] or [P, 1] first offset and end, [P, R] whether it is one.
 
-    Only followers on live brokers count, and only where there is a leader: without one no replica
-    has the records they lack, and an unclean election may cut these off. A consumer may
-    also ask for the offset after the leader's last record, where it waits for the next one.
+    Only followers on live brokers that answered in this cycle count, and only where the leader did:
+    without one no replica has the records they lack, and an unclean election may cut these off. A
+    consumer may also ask for the offset after the leader's last record, where it waits for the next
+    one. The leader's high watermark is of a moment after their log ends, so it may be above the end
+    of a follower in sync.
     """
-    end, start = replicas.log_end_offset, replicas.log_start_offset
-    committed = watermarks.high_watermark_estimate[:, None]
+    end, start = it.replicas.log_end_offset, it.replicas.log_start_offset
+    leaders, lowest_end = it.leaders, it.ends.lowest_end_offset
+    committed = it.watermarks.high_watermark
+    committed = np.where(lowest_end == UNKNOWN, committed, np.minimum(committed, lowest_end))
+    committed = committed[:, None]
     leader_end, leader_start = leaders.log_end_offset[:, None], leaders.log_start_offset[:, None]
-    follows = roles.is_assigned & ~roles.is_leader & ~roles.is_offline
-    follows &= any_slot(roles.is_leader)[:, None]
+    follows = it.roles.is_assigned & ~it.roles.is_leader & ~it.roles.is_offline
+    follows &= (leaders.sampled_at_ms == it.cycle.observed_at_ms)[:, None]
+    follows &= it.replicas.sampled_at_ms == it.cycle.observed_at_ms
     follows &= (end != UNKNOWN) & (committed != UNKNOWN)
     for case, lower, upper in (
         (OutOfRange.UNCOMMITTED, committed, end),
@@ -123,16 +139,10 @@ def refuses_consumers(cases: OutOfRangeWindows, selectors: LeaderSelectors) -> B
     "serve a consumer, by `case` of KIP-392, and the `error` that Kafka 4.3.1 answers: null is no "
     "error and no records",
 )
-def out_of_range_windows(
-    assignment: Assignment,
-    replicas: Replicas,
-    roles: Roles,
-    leaders: Leaders,
-    watermarks: HighWatermarks,
-) -> list[list[dict[str, Any]]]:
+def out_of_range_windows(assignment: Assignment, it: LogOffsets) -> list[list[dict[str, Any]]]:
     """A list of windows for each partition, in the order of the cases."""
     listed: list[list[dict[str, Any]]] = [[] for _ in assignment.broker]
-    for case, *bounds, holds in windows(replicas, roles, leaders, watermarks):
+    for case, *bounds, holds in windows(it):
         lower, upper = (np.broadcast_to(bound, holds.shape) for bound in bounds)
         for row, slot in np.argwhere(holds).tolist():
             window = {

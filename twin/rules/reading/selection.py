@@ -215,7 +215,7 @@ def read_replicas(
     selectors: LeaderSelectors,
 ) -> list[Mapping[str, Any]]:
     """The replicas that the leader's selector chooses; empty where offsets are unknown."""
-    oldest, newest = leaders.local_log_start_offset, watermarks.high_watermark_estimate
+    oldest, newest = leaders.local_log_start_offset, watermarks.high_watermark
     by_replica = replica_views(assignment, replicas, roles, views)
     warm = is_warm_at(oldest, replicas)
     has_offsets = (oldest != UNKNOWN) & (newest != UNKNOWN)

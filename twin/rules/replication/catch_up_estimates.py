@@ -21,6 +21,7 @@ from twin.rules.tiering.coverage import (
     FirstSeenEnds,
     LastAppends,
     LocalLog,
+    SuspectTimestamps,
     coverage,
     local_log,
 )
@@ -86,6 +87,7 @@ def lead_estimates(
     growth: Growth,
     sizes: RecordSizes,
     configs: TopicConfigs,
+    suspect: SuspectTimestamps,
     first: FirstSeenEnds,
     last: LastAppends,
     now_ms: NowMs,
@@ -105,7 +107,7 @@ def lead_estimates(
     has_bytes = (log_bytes[place] != UNKNOWN) & ~np.isnan(missing_bytes)
     log_bytes[place] = np.where(has_bytes, log_bytes[place] + missing_bytes, UNKNOWN)
     caught_up = replace(replicas, log_end_offset=end, local_log_bytes=log_bytes)
-    then = local_log(caught_up, configs, first, last, now_ms)
+    then = local_log(caught_up, configs, suspect, first, last, now_ms)
     covered = coverage(then, configs)
     warm = warm_up(covered, roles, then, configs, growth, sizes).warm_in_s[place]
     warm = np.where(covered.coverage[place] == Coverage.COLD, warm, 0.0)  # all others may lead

@@ -58,6 +58,10 @@ KIP-501's example it takes 25 s."""
 STUCK_AFTER_MS: Final = 10_000
 """Ten tries of a fetcher that backs off for a second (replica.fetch.backoff.ms)."""
 
+EMPTY_STUCK_AFTER_MS: Final = 60_000
+"""An empty replica of a tiered topic waits for its own remote log metadata, and for the first task
+of its leader: twice remote.log.manager.task.interval.ms (KAFKA-19523)."""
+
 
 class StuckReason(IntEnum):
     """Why a replica that catches up does not move. The values are stored."""
@@ -257,8 +261,10 @@ def _stuck(
         StuckReason.UNEXPLAINED,
     )
     still_ms = now_ms - rows.moved_at_ms
+    begins = empty & (leaders.local_log_start_offset[rows.row] > leaders.log_start_offset[rows.row])
+    enough_ms = np.where(begins, EMPTY_STUCK_AFTER_MS, STUCK_AFTER_MS)
     return np.select(
-        [~behind, (explained != UNKNOWN) & (still_ms > 0), still_ms >= STUCK_AFTER_MS],
+        [~behind, (explained != UNKNOWN) & (still_ms > 0), still_ms >= enough_ms],
         [UNKNOWN, explained, otherwise],
         UNKNOWN,
     ).astype(np.int8)

@@ -3,6 +3,11 @@
 Kafka's leader keeps a state of each follower (``follower_state``). No API returns it, so here the
 samples of a cycle stand for fetches, and an estimate is late by at most one interval. Where the
 followers' fetches are known, the leader's own numbers are used.
+
+A member of the ISR that did not answer in this cycle has fetched up to the high watermark at least,
+by the leader's own word. So a broker that the twin alone cannot reach does not look late. A
+follower whose log has diverged from its leader's is not caught up, however long it is
+(``diverged``).
 """
 
 from __future__ import annotations
@@ -21,8 +26,19 @@ from twin.declarations.table import (
     Rows,
     column,
 )
+from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
-from twin.tables.state import Assignment, Configs, FollowerStates, IsrRemovals, Partitions, Replicas
+from twin.rules.replication.diverged import DivergedFollowers
+from twin.rules.replication.high_watermark import HighWatermarks, HighWatermarkSource
+from twin.tables.state import Assignment, FollowerStates, IsrRemovals, Partitions, Replicas
+
+
+class KnownEnds(ReplicaTable, kind="known_ends", on_demand="stored log ends, and high watermarks"):
+    """[P, R] up to where each replica is known to have fetched."""
+
+    end_offset: Int64 = column(
+        "its log end, by its own answer or, if that is older than this cycle, by the high watermark"
+    )
 
 
 class SampledCaughtUp(
@@ -49,22 +65,42 @@ class InSync(ReplicaTable, kind="in_sync", api=""):
 class Lag(ReplicaTable, kind="lag", api="", on_demand="a difference of two stored offsets"):
     """[P, R] how far each replica is behind its leader."""
 
-    lag_records: Int64 = column("records between its log end and the leader's")
+    lag_records: Int64 = column(
+        "records between its log end and the leader's; of one that does not answer, at most"
+    )
+
+
+@rule
+def known_ends(
+    replicas: Replicas, roles: Roles, watermarks: HighWatermarks, cycle: Cycle
+) -> KnownEnds:
+    """The high watermark is a lower bound of the log of each member of the ISR."""
+    is_bound = replicas.sampled_at_ms < cycle.observed_at_ms
+    if not is_bound.any():
+        return KnownEnds(replicas.log_end_offset)
+    is_bound &= roles.in_isr & roles.is_assigned
+    is_bound &= (watermarks.high_watermark_source == HighWatermarkSource.LEADER)[:, None]
+    bound = np.where(is_bound, watermarks.high_watermark[:, None], UNKNOWN)
+    return KnownEnds(np.maximum(replicas.log_end_offset, bound))
 
 
 @rule
 def sampled_caught_up(
     replicas: Replicas,
+    known: KnownEnds,
     roles: Roles,
     leaders: Leaders,
     previous_end: Before[LeaderEnds],
     before: Before[SampledCaughtUp],
+    diverged: DivergedFollowers,
+    assignment: Assignment,
 ) -> SampledCaughtUp:
     """The newest time at which the replica had all records of the leader.
 
     The leader is caught up whenever it answers. A follower was caught up at the leader's sample of
     this cycle or of the previous one, if its log end reaches that sample; but not later than its
-    own last answer, since a dead follower does not fetch.
+    own last answer, since a dead follower does not fetch. If it has fetched more since than the
+    leader had in the previous cycle, it was caught up then, whether it answers or not.
     """
     end = replicas.log_end_offset
     leader_end, leader_at_ms = leaders.log_end_offset[:, None], leaders.sampled_at_ms[:, None]
@@ -74,7 +110,12 @@ def sampled_caught_up(
     heard_at_ms = replicas.sampled_at_ms
     at_ms = np.where(then, np.minimum(prev_at_ms, heard_at_ms), UNKNOWN)
     at_ms = np.maximum(at_ms, np.where(now, np.minimum(leader_at_ms, heard_at_ms), UNKNOWN))
+    if known.end_offset is not end:  # a replica did not answer
+        fetched = (prev_end != UNKNOWN) & (known.end_offset > end) & (known.end_offset > prev_end)
+        at_ms = np.maximum(at_ms, np.where(fetched, prev_at_ms, UNKNOWN))
     at_ms = np.maximum(at_ms, before.at_ms)
+    if len(diverged):  # and it was not with this leader
+        at_ms = np.where(diverged.slots(assignment), UNKNOWN, at_ms)
     return SampledCaughtUp(np.where(roles.is_leader, replicas.sampled_at_ms, at_ms))
 
 
@@ -100,10 +141,12 @@ def caught_up(
 @rule
 def in_sync(
     caught_up: CaughtUp,
-    replicas: Replicas,
+    known: KnownEnds,
     roles: Roles,
     leaders: Leaders,
-    configs: Configs,
+    limits: LagLimits,
+    diverged: DivergedFollowers,
+    assignment: Assignment,
     now_ms: NowMs,
 ) -> InSync:
     """The leader is in sync, and a follower at its log end or caught up recently enough.
@@ -111,22 +154,28 @@ def in_sync(
     Unknown where the replica was never seen caught up, unless the controller itself has it outside
     the ISR. Source: ReplicaState.isCaughtUp, Kafka 4.3.
     """
-    end, leader_end = replicas.log_end_offset, leaders.log_end_offset[:, None]
-    lag_max_ms = configs.cluster_wide("replica_lag_time_max_ms")
+    end, leader_end = known.end_offset, leaders.log_end_offset[:, None]
+    lag_max_ms = limits.lag_time_max_ms[:, None]
     at_ms = caught_up.caught_up_at_ms
     judged = (at_ms != UNKNOWN) & (lag_max_ms != UNKNOWN)
     yes = roles.is_leader | ((end != UNKNOWN) & (end == leader_end))
     yes |= judged & (now_ms - at_ms <= lag_max_ms)
+    if len(diverged):
+        yes &= ~diverged.slots(assignment)
     behind = judged & (leader_end != UNKNOWN)
     no = ~yes & (behind | ~roles.in_isr)
     return InSync(np.where(yes, 1, np.where(no, 0, UNKNOWN)).astype(np.int8))
 
 
 @rule
-def lag(replicas: Replicas, leaders: Leaders) -> Lag:
-    """The lag of each replica, unknown where either log end is."""
-    end, leader_end = replicas.log_end_offset, leaders.log_end_offset[:, None]
+def lag(
+    known: KnownEnds, leaders: Leaders, diverged: DivergedFollowers, assignment: Assignment
+) -> Lag:
+    """The lag of each replica, unknown where either log end is, and where its log is another."""
+    end, leader_end = known.end_offset, leaders.log_end_offset[:, None]
     has_both_ends = (end != UNKNOWN) & (leader_end != UNKNOWN)
+    if len(diverged):
+        has_both_ends &= ~diverged.slots(assignment)
     return Lag(np.where(has_both_ends, np.maximum(leader_end - end, 0), UNKNOWN))
 
 

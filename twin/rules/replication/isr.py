@@ -166,21 +166,3 @@ def leaders(partitions: Partitions) -> ByBroker:
 def replicas(assignment: Assignment, roles: Roles) -> ByBroker:
     """The assigned replicas by broker."""
     return ByBroker(assignment.broker[roles.is_assigned])
-
-
-@gauge(
-    "loss_under_min_isr_partitions",
-    "Partitions that losing the broker would leave with fewer than min ISR replicas in sync.",
-    level="broker",
-)
-def loss_under_min_isr_partitions(
-    sizes: IsrSizes,
-    least: LeaderMinIsr,
-    roles: Roles,
-    assignment: Assignment,
-    partitions: Partitions,
-) -> ByBroker:
-    """Losing the broker takes it out of the ISR: those that are left must still be enough."""
-    needed = roles.is_assigned & roles.in_isr & (sizes.size - 1 < least.min_isr)[:, None]
-    needed &= (partitions.described_at_ms != UNKNOWN)[:, None]
-    return ByBroker(assignment.broker[needed])

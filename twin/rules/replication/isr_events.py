@@ -49,6 +49,44 @@ def isr_changed(
             yield Occurrence(text, row, "isr_expanded", before=before, after=isr)
 
 
+@event("elr_lost")
+def elr_lost(
+    was_assignment: Earlier[Assignment],
+    was_roles: Earlier[Roles],
+    was_described: Earlier[Partitions],
+    assignment: Assignment,
+    roles: Roles,
+    described: Partitions,
+) -> Iterator[Occurrence]:
+    """Replicas that are no longer eligible, although no replica joined the ISR.
+
+    The controller empties the ELR once enough replicas are in sync. Otherwise it takes out a broker
+    that registers after a crash, and all if min.insync.replicas is changed, at any level.
+
+    Source: ReplicationControlManager.handleUncleanBrokerShutdown, ClearElrRecord; KIP-966.
+    """
+    if not was_roles.in_elr.any():
+        return
+    both = (was_described.described_at_ms != UNKNOWN) & (described.described_at_ms != UNKNOWN)
+    was = assigned_brokers(was_assignment, was_roles)
+    now = assigned_brokers(assignment, roles)
+    here = now != NO_BROKER
+    was_in_isr = in_present_slots(was, now, was_roles.in_isr, fill=False)
+    was_in_elr = in_present_slots(was, now, was_roles.in_elr, fill=False)
+    grew = any_slot(here & roles.in_isr & ~was_in_isr)
+    is_answer = both & described.elr_known & ~grew
+    lost = here & was_in_elr & ~roles.in_elr & ~roles.in_isr & is_answer[:, None]
+    for row in np.flatnonzero(any_slot(lost)).tolist():
+        brokers = now[row][lost[row]].tolist()
+        text = (
+            f"{{p}}: {_replicas(brokers)} left the ELR without being in sync: the broker crashed, "
+            "or min.insync.replicas was changed"
+        )
+        before = tuple(now[row][was_in_elr[row] & here[row]].tolist())
+        after = tuple(now[row][roles.in_elr[row] & here[row]].tolist())
+        yield Occurrence(text, row, before=before, after=after)
+
+
 @event("isr_shrink_explained")
 def isr_shrink_explained(was: Earlier[IsrShrinks], now: IsrShrinks) -> Iterator[Occurrence]:
     """Shrinks that a log reports, when more is known of them than a poll could observe.

@@ -17,9 +17,11 @@ from twin.arrays.slots import any_slot
 from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
 from twin.declarations.signature import Cycle
 from twin.declarations.table import UNKNOWN, Bool, Int8, ReplicaTable, column
+from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.partitions.leaders import Leaders, Roles
-from twin.rules.replication.caught_up import CaughtUp
-from twin.tables.state import Assignment, Configs, Replicas
+from twin.rules.replication.caught_up import CaughtUp, KnownEnds
+from twin.rules.replication.high_watermark import HighWatermarks, HighWatermarkSource
+from twin.tables.state import Assignment, Replicas
 
 LATE_SHARE: Final = 0.5
 """Share of replica.lag.time.max.ms."""
@@ -40,27 +42,34 @@ class IsrShrinkNear(
 def isr_shrink_near(
     caught_up: CaughtUp,
     replicas: Replicas,
+    known: KnownEnds,
     roles: Roles,
     leaders: Leaders,
-    configs: Configs,
+    watermarks: HighWatermarks,
+    limits: LagLimits,
     cycle: Cycle,
 ) -> IsrShrinkNear:
     """A replica is near if it has not caught up for half of the limit and one cycle more.
 
     Samples show one cycle late that a replica was caught up, so one cycle is added.
     A replica at the leader's log end does not leave, however long ago its last fetch was. Unknown
-    where it was never seen caught up.
+    where it was never seen caught up, and where it does not answer and its leader says nothing.
     """
-    at_ms, limit_ms = caught_up.caught_up_at_ms, configs.cluster_wide("replica_lag_time_max_ms")
-    if limit_ms == UNKNOWN or cycle.prev_observed_at_ms == UNKNOWN:
+    at_ms, limit_ms = caught_up.caught_up_at_ms, limits.lag_time_max_ms[:, None]
+    if cycle.prev_observed_at_ms == UNKNOWN:
         return IsrShrinkNear(np.full(at_ms.shape, UNKNOWN, np.int8))
     allowed_ms = LATE_SHARE * limit_ms + cycle.observed_at_ms - cycle.prev_observed_at_ms
     late = cycle.observed_at_ms - at_ms > allowed_ms
-    end, leader_end = replicas.log_end_offset, leaders.log_end_offset[:, None]
-    both_known = (end != UNKNOWN) & (leader_end != UNKNOWN)
+    end, leader_end = known.end_offset, leaders.log_end_offset[:, None]
+    is_known = (end != UNKNOWN) & (leader_end != UNKNOWN) & (limit_ms != UNKNOWN)
+    is_known &= at_ms != UNKNOWN
+    is_silent = replicas.sampled_at_ms < cycle.observed_at_ms
+    if is_silent.any():
+        says_so = watermarks.high_watermark_source == HighWatermarkSource.LEADER
+        is_known &= ~is_silent | says_so[:, None]
     judged = roles.in_isr & roles.is_assigned & ~roles.is_leader
     late &= end < leader_end
-    is_near = np.where(both_known & (at_ms != UNKNOWN), late, UNKNOWN)
+    is_near = np.where(is_known, late, UNKNOWN)
     return IsrShrinkNear(np.where(judged, is_near, 0).astype(np.int8))
 
 

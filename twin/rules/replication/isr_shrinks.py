@@ -37,6 +37,7 @@ from twin.declarations.table import (
     column,
 )
 from twin.kafka.pending_fetches import Removals, slowest_fetches
+from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.partitions.leaders import IsrMembers, LeaderEnds, Leaders, Roles
 from twin.rules.replication.isr_verdicts import (
     LEADERS_FAULT,
@@ -49,7 +50,6 @@ from twin.tables.state import (
     Assignment,
     BrokerMetrics,
     Brokers,
-    Configs,
     FollowerStates,
     IsrRemovals,
     Partitions,
@@ -124,7 +124,7 @@ class ShrinkEvidence(TableGroup):
 @rule
 def isr_shrinks(
     it: ShrinkEvidence,
-    configs: Configs,
+    limits: LagLimits,
     followers: FollowerStates,
     was_member: Before[IsrMembers],
     latest: Latest[IsrShrinks],
@@ -141,8 +141,7 @@ def isr_shrinks(
     table = _with_rejoins(it, polled.pick(recent)).with_rows(_of_this_cycle(it, row, slot, latest))
     if len(removals):
         table = _with_removals(it, table, latest)
-    lag_max_ms = configs.cluster_wide("replica_lag_time_max_ms")
-    return _with_pending_fetches(table, removals, followers, lag_max_ms)
+    return _with_pending_fetches(table, removals, followers, limits)
 
 
 def _of_this_cycle(it: ShrinkEvidence, row: Rows, slot: Rows, latest: IsrShrinks) -> IsrShrinks:
@@ -323,10 +322,10 @@ def _logged_only(it: ShrinkEvidence, logged: IsrRemovals, latest: IsrShrinks) ->
 
 
 def _with_pending_fetches(
-    shrinks: IsrShrinks, logs: IsrRemovals, followers: FollowerStates, lag_max_ms: int
+    shrinks: IsrShrinks, logs: IsrRemovals, followers: FollowerStates, limits: LagLimits
 ) -> IsrShrinks:
     """The shrinks, judged with the followers' fetches, which may become known later."""
-    if not len(shrinks) or not len(followers) or lag_max_ms == UNKNOWN:
+    if not len(shrinks) or not len(followers):
         return shrinks
     logged = shrinks.logged_at_ms != UNKNOWN
     removals = Removals(
@@ -337,7 +336,7 @@ def _with_pending_fetches(
         latest_ms=np.where(logged, shrinks.logged_at_ms, shrinks.at_ms),
         was_tracked=_was_tracked(shrinks, logs),
     )
-    fetches = slowest_fetches(followers, removals, lag_max_ms)
+    fetches = slowest_fetches(followers, removals, limits.lag_time_max_ms[shrinks.row])
     pending = np.maximum(shrinks.fetch_was_pending, fetches.was_pending).astype(np.int8)
     evidence = shrinks.evidence | np.where(
         pending == 1, np.int32(Evidence.FETCH_WAS_PENDING), np.int32(0)

@@ -214,6 +214,7 @@ def _with_feature(leaders: Leaders) -> tuple[Array, Int64]:
         leaders.pending_upload_offset, start, leaders.local_log_start_offset
     )
     builds = (begins > start) & (begins <= last_tiered + 1)
+    builds &= begins >= leaders.local_log_start_offset  # the leader has nothing on disk below
     path = np.select(
         [
             (reason == PendingUpload.ABSENT) | (reason == UNKNOWN),

@@ -35,6 +35,7 @@ from twin.declarations.table import (
     UNKNOWN,
     Array,
     Bool,
+    Float64,
     Int8,
     Int64,
     PartitionTable,
@@ -67,13 +68,25 @@ COVERAGE_WORDS: Final = {
 """The same for a person: by the command line, the console and Grafana alike."""
 
 
+CLOCKS_SET_MS: Final = 978_307_200_000
+"""2001: clocks that nobody has set begin in 1970, 1980 or 2000."""
+
+_NEVER: Final = np.uint64(1) << np.uint64(62)
+
+RETENTION_SLACK: Final = 1.1
+"""Clocks of producers differ, and segment.jitter.ms adds to segment.ms."""
+
+RETENTION_LATE_MS: Final = 900_000
+"""Kafka looks for segments to delete every five minutes, and deletes files a minute later."""
+
+
 class LocalLog(
     ReplicaTable, kind="local_log", api="", on_demand="a difference of stored times and the clock"
 ):
     """[P, R] what each replica holds on its own disk."""
 
     local_log_span_ms: Int64 = column(
-        "time from its first local record until now; unknown if that record is dated in the future"
+        "time from its first local record until now; unknown if its timestamp is suspect"
     )
     held_bytes: Int64 = column("size of its local log, 0 if it is empty")
     is_empty: Bool = column("it is known to hold no record", fill=False, in_api=False)
@@ -115,30 +128,38 @@ class SuspectTimestamps(
     """[P, R] whether the first local timestamp cannot be when its record was written."""
 
     timestamp_suspect: Bool = column(
-        "the first local record is dated in the future, or before the log can have existed: "
-        "producers wrote the timestamps",
+        "the first local record is dated in the future, before the log can have existed, by a "
+        "clock that nobody has set, or so long ago that retention would have deleted it: producers "
+        "wrote the timestamps, or retention does not work; no age is derived from it",
         fill=False,
     )
 
 
 @rule
 def local_log(
-    replicas: Replicas, configs: TopicConfigs, first: FirstSeenEnds, last: LastAppends,
-    now_ms: NowMs,
+    replicas: Replicas, configs: TopicConfigs, suspect: SuspectTimestamps, first: FirstSeenEnds,
+    last: LastAppends, now_ms: NowMs,
 ) -> LocalLog:  # fmt: skip
     """The span and size of each local log, unknown where the first timestamp or the size is.
+
+    A suspect timestamp is unknown, too: one odd record says nothing of the others. What was written
+    since the twin looks covers no more than that time, which may be less than a threshold.
 
     An empty local log covers only the time since the last append. That time is unknown for a
     partition that has not grown since the twin first saw it.
     """
     start, end = replicas.local_log_start_offset, replicas.log_end_offset
     started = replicas.local_start_timestamp_ms
-    is_unknown = (started == UNKNOWN) | (started > now_ms + PRODUCER_CLOCK_SKEW_MS)
+    is_unknown = (started == UNKNOWN) | suspect.timestamp_suspect
     span = covered = np.where(is_unknown, UNKNOWN, np.maximum(now_ms - started, 0))
     is_empty, held_bytes = (end != UNKNOWN) & (start == end), replicas.local_log_bytes
+    if suspect.timestamp_suspect.any():
+        at_most = watched_ms(replicas, first, now_ms)
+        too_short = (at_most != UNKNOWN) & (at_most < configs.eligible_local_log_ms[:, None])
+        covered = np.where(suspect.timestamp_suspect & too_short, at_most, covered)
     if is_empty.any():
         idle = _idle_ms(configs, first, last, now_ms)
-        covered = np.where(is_empty, idle[:, None], span)
+        covered = np.where(is_empty, idle[:, None], covered)
         span, held_bytes = np.where(is_empty, 0, span), np.where(is_empty, 0, held_bytes)
     is_known = (start != UNKNOWN) & (replicas.log_start_offset != UNKNOWN)
     starts_with_log = (start <= replicas.log_start_offset).astype(np.int8)
@@ -233,20 +254,75 @@ def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) 
 
 @rule
 def suspect_timestamps(
-    local: LocalLog, replicas: Replicas, first: FirstSeenEnds, now_ms: NowMs
+    replicas: Replicas, configs: TopicConfigs, first: FirstSeenEnds, now_ms: NowMs
 ) -> SuspectTimestamps:
     """A timestamp is suspect if it is in the future, or the log cannot have existed for so long.
 
     A log that begins at or beyond the log end that the twin saw first was written since then. A
-    span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill.
+    span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill; so
+    does one of a clock that was never set, and one that retention would have ended.
     """
-    younger = (first.offset != UNKNOWN)[:, None] & (
-        replicas.local_log_start_offset >= first.offset[:, None]
-    )
+    suspect = np.zeros(replicas.local_start_timestamp_ms.shape, bool)
+    oldest_ms, newest_ms = first_timestamps(replicas)
+    kept_ms = kept_at_most_ms(configs.retention_ms, configs)
+    # Most partitions have none that is out of these bounds.
+    was_written = over_slots(np.maximum, replicas.local_log_start_offset) >= first.offset
+    is_open = (oldest_ms < CLOCKS_SET_MS) | (oldest_ms < now_ms - kept_ms)
+    is_open |= was_written & (oldest_ms < first.at_ms)
+    row = np.flatnonzero(is_open | (newest_ms > now_ms + PRODUCER_CLOCK_SKEW_MS))
+    if len(row):
+        few, kept_ms = replicas.take(row), kept_ms[row][:, None]
+        started, start = few.local_start_timestamp_ms, few.local_log_start_offset
+        # What is not uploaded outlives retention.
+        waits = ((configs.remote_storage == 1) & (configs.copies_disabled != 1))[row, None]
+        deletes = ~waits | (start <= few.last_tiered_offset)
+        odd = cannot_be(few, first.take(row), now_ms) | ((now_ms - started > kept_ms) & deletes)
+        is_empty = (start == few.log_end_offset) & (start != UNKNOWN)
+        suspect[row] = odd & (started != UNKNOWN) & ~is_empty
+    return SuspectTimestamps(suspect)
+
+
+def first_timestamps(replicas: Replicas) -> tuple[Int64, Int64]:
+    """[P], [P] the oldest and the newest timestamp with which a local log begins.
+
+    Where none is known, the oldest is beyond all times, and the newest is UNKNOWN.
+    """
+    started = replicas.local_start_timestamp_ms
+    # As an unsigned number, UNKNOWN is the highest.
+    oldest = over_slots(np.minimum, started.view(np.uint64))
+    return np.minimum(oldest, _NEVER).astype(np.int64), over_slots(np.maximum, started)
+
+
+def cannot_be(replicas: Replicas, first: FirstSeenEnds, now_ms: int) -> Bool:
+    """[P, R] the first local record was not written at its timestamp, whatever retention does."""
+    started, longest_ms = replicas.local_start_timestamp_ms, watched_ms(replicas, first, now_ms)
+    span_ms = now_ms - started
+    wrong: Bool = (longest_ms != UNKNOWN) & (span_ms > longest_ms)
+    wrong |= (span_ms < -PRODUCER_CLOCK_SKEW_MS) | (started < CLOCKS_SET_MS)
+    return wrong
+
+
+def watched_ms(replicas: Replicas, first: FirstSeenEnds, now_ms: int) -> Int64:
+    """[P, R] the longest time that a local log can span which was written since the twin looks.
+
+    UNKNOWN where its first record may be older.
+    """
+    start = replicas.local_log_start_offset
+    younger = (first.offset != UNKNOWN)[:, None] & (start >= first.offset[:, None])
     longest_ms = (now_ms - first.at_ms + PRODUCER_CLOCK_SKEW_MS)[:, None]
-    too_old = younger & (local.local_log_span_ms > longest_ms)
-    in_future = replicas.local_start_timestamp_ms > now_ms + PRODUCER_CLOCK_SKEW_MS
-    return SuspectTimestamps((too_old | in_future) & ~local.is_empty)
+    return np.where(younger, longest_ms, UNKNOWN)
+
+
+def kept_at_most_ms(retention_ms: Int64, configs: TopicConfigs) -> Float64:
+    """[P] age of the oldest record that such a retention leaves in a log; infinite if unknown.
+
+    A segment goes once its largest timestamp is older than retention. All of its records are from
+    within segment.ms. Source: UnifiedLog.deleteRetentionMsBreachedSegments and LogSegment
+    .shouldRoll, Kafka 4.3.
+    """
+    is_known = (retention_ms >= 0) & (configs.segment_ms >= 0) & (configs.compacted == 0)
+    kept_ms = RETENTION_SLACK * (retention_ms + configs.segment_ms) + RETENTION_LATE_MS
+    return np.where(is_known, kept_ms, np.inf)
 
 
 def is_cold(coverage: ReplicaCoverage, roles: Roles) -> Bool:

@@ -1,7 +1,10 @@
 """The order that KIP-1023 gives to the offsets of a tiered log.
 
 Lx is the leader's local log start, Ly its last stable offset, Lz its log end; Rx is the log start
-in remote storage, Ry the end of uploads. Then Lz >= Ly >= Lx and Ly >= Ry >= Rx.
+in remote storage, Ry the end of uploads. Then Lz >= Ly >= Lx and Ly >= Ry >= Rx, and Ry >= Lx where
+something of the log lies below Lx. Ry >= Rx is not checked: records that are deleted by request, or
+by retention while the topic is not tiered or its copies are disabled, move the log start beyond
+what is uploaded (``TierState.BEGINS_AGAIN``).
 
 The offsets come from several requests, so two of one cycle are not from the same moment. But each
 offset only grows while a leader leads. So the offset that must be larger, as of this cycle, is
@@ -41,7 +44,7 @@ class Disorder(IntFlag):
     END_BELOW_STABLE = 1  # Lz < Ly
     STABLE_BELOW_LOCAL_START = 2  # Ly < Lx
     STABLE_BELOW_REMOTE_END = 4  # Ly < Ry: something was uploaded that is not stable
-    REMOTE_END_BELOW_START = 8  # Ry < Rx: the log begins above what is uploaded
+    REMOTE_END_BELOW_LOCAL_START = 8  # Ry < Lx: what lies between is neither there nor on disk
 
 
 class SuspectOffsets(
@@ -54,7 +57,7 @@ class SuspectOffsets(
     local_start: Int64 = column("Lx, local log start")
     stable: Int64 = column("Ly, last stable offset")
     end: Int64 = column("Lz, log end")
-    remote_start: Int64 = column("Rx, log start")
+    gap_end: Int64 = column("Lx if something of the log lies below it, else unknown")
     remote_end: Int64 = column("Ry, offset after the last one in remote storage")
 
 
@@ -73,15 +76,16 @@ def suspect_offsets(
     """Offsets that the leader does not report are unknown; so is Ry while nothing is uploaded."""
     answered = leaders.sampled_at_ms == cycle.observed_at_ms
     row = np.flatnonzero(answered & (configs.remote_storage == 1))
+    local_start, start = leaders.local_log_start_offset[row], leaders.log_start_offset[row]
     tiered = leaders.last_tiered_offset[row]
     offsets = SuspectOffsets(
         row=row.astype(np.int32),
         leader=partitions.leader[row],
         leader_epoch=partitions.leader_epoch[row],
-        local_start=leaders.local_log_start_offset[row],
+        local_start=local_start,
         stable=leaders.last_stable_offset[row],
         end=leaders.log_end_offset[row],
-        remote_start=leaders.log_start_offset[row],
+        gap_end=np.where((start != UNKNOWN) & (local_start > start), local_start, UNKNOWN),
         remote_end=np.where(tiered == UNKNOWN, UNKNOWN, tiered + 1),
     )
     return offsets.pick(_disorder(offsets, offsets) != 0)
@@ -108,7 +112,7 @@ def _disorder(new: SuspectOffsets, old: SuspectOffsets) -> UInt8:
         (Disorder.END_BELOW_STABLE, new.end, old.stable),
         (Disorder.STABLE_BELOW_LOCAL_START, new.stable, old.local_start),
         (Disorder.STABLE_BELOW_REMOTE_END, new.stable, old.remote_end),
-        (Disorder.REMOTE_END_BELOW_START, new.remote_end, old.remote_start),
+        (Disorder.REMOTE_END_BELOW_LOCAL_START, new.remote_end, old.gap_end),
     ):
         is_compared = (larger != UNKNOWN) & (smaller != UNKNOWN)
         disorder |= (is_compared & (larger < smaller)) * np.uint8(flag)
@@ -122,11 +126,11 @@ def _disorder(new: SuspectOffsets, old: SuspectOffsets) -> UInt8:
     open_after_ms=60_000,
     close_after_ms=10_000,
     sentence="offsets of the log and of remote storage contradict each other",
-    source="KIP-1023: Lz >= Ly >= Lx and Ly >= Ry >= Rx",
+    source="KIP-1023: Lz >= Ly >= Lx and Ly >= Ry; UnifiedLog.isSegmentEligibleForDeletion",
     alert=Alert(
         summary="have offsets that contradict each other",
         description="The leader's offsets of {n} partitions of {cluster} are not in the order that "
-        "KIP-1023 relies on: Lz >= Ly >= Lx and Ly >= Ry >= Rx.",
+        "KIP-1023 relies on: Lz >= Ly >= Lx, Ly >= Ry, and Ry >= Lx below which something lies.",
         wait="5m",
         keep_firing_for="5m",
     ),

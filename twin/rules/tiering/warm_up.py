@@ -46,7 +46,8 @@ def warm_up(
 ) -> WarmUp:
     """A replica reaches a span with the clock, and a size as it grows.
 
-    Local retention bounds both: a threshold beyond it is never reached.
+    Local retention bounds both: a threshold beyond it is never reached. Where local retention is
+    not shorter than retention, it is warm at the latest once it has the whole log.
     """
     cold = is_cold(coverage, roles)
     seconds = np.where(coverage.coverage == Coverage.WARM, 0.0, np.nan)
@@ -54,9 +55,10 @@ def warm_up(
     if len(row):
         by_span = _seconds_by_span(configs, local, growth, row)
         by_bytes = _seconds_by_bytes(configs, local, growth, sizes, row)
-        soonest = np.fmin(by_span, by_bytes)
-        # If one way never succeeds and the other is unknown, the result is unknown.
-        unsure = (np.isnan(by_span) | np.isnan(by_bytes)) & (soonest == NEVER)
+        ways = (by_span, by_bytes, _seconds_by_completion(configs, local, row))
+        soonest = np.fmin.reduce(ways)
+        # If no way succeeds and one is unknown, the result is unknown.
+        unsure = np.isnan(ways).any(axis=0) & (soonest == NEVER)
         seconds[row] = np.where(cold[row], np.where(unsure, np.nan, soonest), seconds[row])
     return WarmUp(seconds, seconds == NEVER)
 
@@ -65,6 +67,7 @@ def is_unreachable(configs: TopicConfigs) -> Bool:
     """[P] thresholds are set, and local retention lets no replica reach any of them."""
     on_ms, on_bytes = configs.eligible_local_log_ms > 0, configs.eligible_local_log_bytes > 0
     reachable = (on_ms & ~_is_above_ms(configs)) | (on_bytes & ~_is_above_bytes(configs))
+    reachable |= _completes(configs)
     return (on_ms | on_bytes) & ~reachable
 
 
@@ -125,6 +128,22 @@ def _seconds_by_span(configs: TopicConfigs, local: LocalLog, growth: Growth, row
     is_idle = (growth.appended_records_per_s[row] <= 0)[:, None] & local.is_empty[row]
     never = never & (~is_idle | (least <= 0))
     return np.where(never, NEVER, left)
+
+
+def _completes(configs: TopicConfigs) -> Bool:
+    """[P] retention in time passes the local start of a replica before local retention moves it."""
+    local_ms, local_bytes = configs.local_retention_ms, configs.local_retention_bytes
+    completes: Bool = (configs.retention_ms >= 0) & (configs.remote_storage == 1)
+    completes &= (local_ms == UNKNOWN) | (local_ms >= configs.retention_ms)
+    completes &= (local_bytes == UNKNOWN) | (local_bytes == configs.retention_bytes)
+    return completes
+
+
+def _seconds_by_completion(configs: TopicConfigs, local: LocalLog, row: Rows) -> Float64:
+    """[N, R] until the log start is at the replica's local start: then nothing is missing."""
+    kept_ms, covered = configs.retention_ms[row][:, None], local.covered_ms[row]
+    left = np.where(covered == UNKNOWN, np.nan, np.maximum(kept_ms - covered, 0) / 1000)
+    return np.where(_completes(configs)[row][:, None], left, NEVER)
 
 
 def _seconds_by_bytes(

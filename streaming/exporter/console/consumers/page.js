@@ -137,6 +137,8 @@ function goesOn(reset) {
 function thenOf(then) {
   if (!then || then.reads_from === null) return ["unknown", "unknown"];
   if (then.reads_from === "nobody") return ["nobody leads", "bad"];
+  if (then.reads_from === "nowhere") return ["below the start of that log", "bad"];
+  if (then.reads_from === "ahead") return ["beyond the end of that log", "bad"];
   const [text, state] = remotely(then.remote_bytes);
   return [`${text} (${then.broker < 0 || then.broker === null ? "unknown who serves it"
     : `broker ${then.broker}`})`, state];

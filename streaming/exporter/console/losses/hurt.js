@@ -16,11 +16,13 @@ export function HurtGroups({ groups, rule }) {
       counted(groups.length - SHOWN, "other group")}</p>`}`;
 }
 
-function inWords({ offline, ahead, remote, remote_bytes: kafka, remote_bytes_by_rule: bytesBy, unknown }, rule) {
+function inWords({ offline, ahead, nowhere, remote, remote_bytes: kafka, remote_bytes_by_rule: bytesBy,
+  unknown }, rule) {
   const size = bytesBy?.[rule] ?? kafka;
   const parts = [];
   if (offline) parts.push(`not read ${counted(offline, "partition")}`);
   if (ahead) parts.push(`be ahead of ${counted(ahead, "log")}`);
+  if (nowhere) parts.push(`be below the start of ${counted(nowhere, "log")}`);
   if (remote && size) parts.push(`read ${bytes(size)} remotely`);
   if (unknown) parts.push(`unknown for ${count(unknown)}`);
   return parts.join(", ") || "read nothing remotely by this rule";

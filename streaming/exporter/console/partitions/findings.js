@@ -7,6 +7,7 @@ import { inWords } from "../words.js";
 /** One function for each finding: the sentences about a partition, as texts or lists of their parts. */
 const FINDINGS = {
   "Records lost": lostRecords,
+  "Unclean elections": uncleanElections,
   "Left the ISR": shrinks,
   "Catches up": catchingUp,
   "Would truncate": truncations,
@@ -33,13 +34,25 @@ const offsets = ({ start_offset: start, end_offset: end }) =>
 
 const CAUSES = {
   unclean: "it was not in sync", shorter_log: "it came back with less than it had",
-  acks_1: "they had not been replicated (acks=1)",
+  acks_1: "they had not been replicated to it",
+};
+
+const ACKNOWLEDGED = {
+  certain: "Some of them were committed.", possible: "Whether they were acknowledged is unknown.",
+  no: "Producers with acks=all got no acknowledgement for them.",
 };
 
 function lostRecords({ records_lost: elections }) {
   return (elections ?? []).map(each => [at(each.at_ms), `: broker ${each.new_leader} leads `
-    + `without ${offsets(each)}, since ${CAUSES[each.cause]}. ${each.end_is_exact
+    + `without ${offsets(each)}, since ${CAUSES[each.cause]}. ${ACKNOWLEDGED[each.acknowledged]} ${each.end_is_exact
       ? "This is exact." : `At least; about up to ${count(each.end_estimate_offset)}.`}`]);
+}
+
+function uncleanElections({ unclean_elections: elections }) {
+  const known = offset => offset === null ? "an unknown offset" : count(offset);
+  return (elections ?? []).map(each => [at(each.at_ms), `: broker ${each.new_leader} was elected from `
+    + `outside the ISR and the ELR, after ${each.old_leader}. Records from ${known(each.start_offset)} on `
+    + `may be lost, about up to ${known(each.end_estimate_offset)}.`]);
 }
 
 const STAYED = {

@@ -36,7 +36,7 @@ function Answer({ answer, isOld }) {
     <tbody>${batches.map((each, i) => html`<tr key=${each.brokers.join()}>
         <td>${i + 1}.</td><th scope="row"><${Brokers} ids=${each.brokers} /></th>
         <td>${each.rack ?? "unknown"}</td><td><${Verdict} verdict="safe" /></td>
-        <td class="text">${costOf(each.costs.kafka)}</td></tr>`)}
+        <td class="text">${costOf(each.costs.kafka)}${hurtOf(each)}</td></tr>`)}
       ${leftOut.map(each => html`<tr key=${each.broker}><td class="muted">not ${nowOrThen()}</td>
         <th scope="row"><${Brokers} ids=${[each.broker]} /></th><td></td>
         <td><${Verdict} verdict=${each.verdict} then=${each.once_allowed} /></td>
@@ -61,6 +61,14 @@ function summaryOf(batches, leftOut) {
 
 const Brokers = ({ ids }) => ids.map((id, i) => html`${i > 0 && ", "}<a
   href=${href([], { lose: ids })}>${id}</a>`);
+
+/** The groups of consumers that read more remotely meanwhile, or cannot read. */
+function hurtOf({ groups, groups_hurt: hurt }) {
+  if (!hurt) return "";
+  const names = groups.slice(0, NAMED).map(({ group }) => group);
+  if (hurt > names.length) names.push(`${count(hurt - names.length)} more`);
+  return `; hurts ${counted(hurt, "group")} of consumers: ${listed(names)}`;
+}
 
 /** The cost of a restart in words; what costs nothing is left out. */
 export function costOf(cost) {

@@ -15,7 +15,7 @@ from streaming.history.report.scanning.measures import places, suffering
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array
 from twin.engine.state import ShardState
 from twin.rules.election.leader_changes import LeaderChanges
-from twin.rules.election.records_lost import LossCause, RecordsLost
+from twin.rules.election.records_lost import EVIDENCE_WITHIN_MS, LossCause, RecordsLost
 from twin.rules.groups.reads import ReadsFrom
 from twin.tables.state import Groups, PartitionIndex, Topics
 
@@ -37,12 +37,13 @@ class LostRecords:
     _unknown: set[_Election] = field(default_factory=set)
 
     def step(self, state: ShardState, *, is_last: bool) -> None:
-        """A cycle of a shard: what is new; in the last one also what became exact meanwhile."""
+        """A cycle of a shard: what is new, or turned out to be a loss; in the last one also what
+        became exact meanwhile."""
         losses = state[RecordsLost]
         losses = losses.pick(
             (losses.cause != LossCause.ACKS_1)
             & (losses.at_ms > self.begin_ms)
-            & (is_last | (losses.at_ms == state.observed_at_ms))
+            & (is_last | (state.observed_at_ms - losses.at_ms <= EVIDENCE_WITHIN_MS))
         )
         for i, place in enumerate(places(state, losses.row)):
             records = int(losses.end_offset[i] - losses.start_offset[i])
@@ -50,6 +51,7 @@ class LostRecords:
         changes = state[LeaderChanges]
         changes = changes.pick(
             changes.is_unclean
+            & ~changes.may_have_joined
             & (changes.changed_at_ms > self.begin_ms)
             & (changes.new_leader != NO_BROKER)
         )

@@ -1,0 +1,159 @@
+"""Reports of operators, reproduced on real brokers: what the twin says against what Kafka does."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+
+from streaming.lab.cluster import LocalCluster
+from tests.cluster.broker_client import LATEST, LATEST_TIERED, BrokerClient
+from tests.cluster.topics import TIERED, produce
+from tests.cluster.watching import keys, watching
+from tests.reading import conditions
+from tests.waiting import until
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.reading.open_transactions import OpenTransactions
+from twin.rules.replication.caught_up import InSync, Lag
+from twin.rules.replication.high_watermark import HighWatermarks, HighWatermarkSource
+from twin.rules.tiering.tier_states import TierState, TierStates
+from twin.rules.tiering.upload import UploadLag
+
+pytestmark = pytest.mark.cluster
+
+ALL, ONE = 100, 50
+"""Records that are written with acks=all, and with acks=1 once the ISR is below its minimum."""
+
+
+MIB = 1 << 20
+
+
+def row_of(state: ShardState, topic: str) -> int:
+    return keys(state).index((topic, 0))
+
+
+def watermark(state: ShardState, topic: str) -> int:
+    """The twin's high watermark, which is the leader's own."""
+    table, row = state[HighWatermarks], row_of(state, topic)
+    assert table.high_watermark_source[row] == HighWatermarkSource.LEADER
+    return int(table.high_watermark[row])
+
+
+def kafkas_watermark(consumer: KafkaConsumer, topic: str) -> int:
+    """The end that Kafka tells a consumer."""
+    place = TopicPartition(topic, 0)
+    return int(consumer.end_offsets([place])[place])
+
+
+def write(producer: KafkaProducer, topic: str, count: int) -> None:
+    for future in [producer.send(topic, b"x" * 100, partition=0) for _ in range(count)]:
+        future.get(30)
+
+
+def test_the_high_watermark_stands_below_min_isr_and_no_transaction_is_open(
+    whole: LocalCluster,
+) -> None:
+    """KAFKA-15583; and while a frozen follower is in the ISR, it holds the high watermark."""
+    client, topic = BrokerClient(whole), "stands-still"
+    client.create(topic, [[1, 2]], {"min.insync.replicas": "2"})
+    with (
+        watching(whole.bootstrap) as watch,
+        closing(KafkaConsumer(bootstrap_servers=whole.bootstrap)) as consumer,
+        closing(
+            KafkaProducer(bootstrap_servers=whole.bootstrap, acks=1, enable_idempotence=False)
+        ) as producer,
+    ):
+        write(producer, topic, ALL)
+        until(lambda: kafkas_watermark(consumer, topic) == ALL, 20, "it is not replicated")
+        assert watermark(watch.look(), topic) == ALL
+        whole.pause(2)
+        write(producer, topic, ONE)
+        state = watch.look()
+        assert watermark(state, topic) == kafkas_watermark(consumer, topic) == ALL
+        assert state[Lag].lag_records[row_of(state, topic)].tolist()[:2] == [0, ONE]
+        until(lambda: client.partition(1, topic).isr == {1}, 60, "the ISR does not shrink")
+        write(producer, topic, ONE)
+        for _ in range(3):
+            state = watch.look()
+            assert watermark(state, topic) == kafkas_watermark(consumer, topic) == ALL
+            table = state[OpenTransactions]
+            assert row_of(state, topic) not in table.row.tolist()
+        assert client.offset(1, topic, 0, LATEST) == ALL + 2 * ONE
+        whole.resume(2)
+
+        def is_whole() -> bool:
+            state = watch.look()
+            sync = state[InSync].in_sync[row_of(state, topic)].tolist()[:2]
+            return sync == [1, 1] and watermark(state, topic) == ALL + 2 * ONE
+
+        until(is_whole, 60, "the high watermark does not move")
+
+
+def test_uploads_that_never_worked_are_late_by_the_whole_log(cluster: LocalCluster) -> None:
+    """An open transaction at the start of the log keeps every segment from its upload."""
+    client, topic = BrokerClient(cluster), "never-uploaded"
+    sizes = {"segment.bytes": str(MIB), "local.retention.bytes": str(2 * MIB)}
+    client.create(topic, [[1, 2]], {"remote.storage.enable": "true"} | sizes)
+    with closing(
+        KafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id="first", acks="all")
+    ) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"x", partition=0)
+        producer.flush()
+        produce(cluster, topic, 30 * ALL)
+        time.sleep(3)  # uploads begin each half second
+        assert client.offset(1, topic, 0, LATEST_TIERED) == UNKNOWN
+        with watching(cluster.bootstrap) as watch:
+            watch.look()
+            state = watch.look()
+            row = row_of(state, topic)
+            assert state[TierStates].tier_state[row] == TierState.NOTHING_UPLOADED
+            assert state[UploadLag].upload_lag_records[row] == 30 * ALL + 1
+            assert "upload_lag_vs_local_retention" in conditions(state, row)
+        producer.abort_transaction()
+
+
+def test_copies_that_are_disabled_on_purpose_are_no_risk(cluster: LocalCluster) -> None:
+    """KAFKA-17236: what is written from then on is not uploaded, and retention does not wait."""
+    client, topic = BrokerClient(cluster), "no-more-copies"
+    client.create(topic, [[1, 2]], TIERED)
+    produce(cluster, topic, ALL)
+    until(lambda: client.offset(1, topic, 0, LATEST_TIERED) > 0, 30, "nothing is uploaded")
+    same = {"local.retention.ms": "-2", "local.retention.bytes": "-2"}
+    client.configure(2, topic, **{"remote.log.copy.disable": "true"}, **same)
+    produce(cluster, topic, 2 * ALL)
+    with watching(cluster.bootstrap) as watch:
+        watch.look()
+
+        def is_disabled() -> bool:
+            state = watch.look()
+            return state[TierStates].tier_state[row_of(state, topic)] == TierState.COPIES_DISABLED
+
+        until(is_disabled, 30, "the setting is not read")
+        state = watch.look()
+        row = row_of(state, topic)
+        assert state[UploadLag].upload_lag_records[row] == UNKNOWN
+        assert conditions(state, row).isdisjoint({"upload_lag_vs_local_retention", "tier_disorder"})
+
+
+def test_records_that_are_deleted_by_request_are_no_contradiction(cluster: LocalCluster) -> None:
+    """The log begins above what is uploaded then; the next upload begins there."""
+    client, topic = BrokerClient(cluster), "deleted-by-request"
+    client.create(topic, [[1, 2]], TIERED)
+    produce(cluster, topic, ALL)
+    until(lambda: client.offset(1, topic, 0, LATEST_TIERED) > 0, 30, "nothing is uploaded")
+    with watching(cluster.bootstrap) as watch:
+        watch.look()
+        end = client.offset(1, topic, 0, LATEST)
+        with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap)) as admin:
+            admin.delete_records({TopicPartition(topic, 0): end - 1}, timeout_ms=20_000)
+        for _ in range(3):
+            state = watch.look()
+            row = row_of(state, topic)
+            assert state[TierStates].tier_state[row] == TierState.BEGINS_AGAIN
+            assert state[UploadLag].upload_lag_records[row] == 1
+            assert "tier_disorder" not in conditions(state, row)

@@ -1,0 +1,50 @@
+"""Brokers that lead by other settings than most: the same for any number of shards."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame
+from tests.scope import reported
+from twin.builtin import CATALOG
+from twin.cluster import empty_cluster, step_cluster
+from twin.cluster_rules.other_settings import OtherSettings
+from twin.declarations.table import UNKNOWN
+from twin.engine.cluster_risks import ClusterRisks
+
+MINUTES = (0, 15, 30)
+
+
+def differing(min_isr: dict[int, int], shards: int = 1, **more) -> list[int] | None:
+    cycles = []
+    for at_ms in (NOW_MS + minute * 60_000 for minute in MINUTES):
+        frames = [
+            brokers_frame((1, 2, 3), at_ms, min_isr=min_isr, **more),
+            partitions_frame([Partition("t0")], at_ms),
+        ]
+        cycles.append((frames, at_ms))
+    state = empty_cluster(CATALOG, "c", shards)
+    for of_cycle in reported(CATALOG, cycles, shards, ["t0"]):
+        state, _ = step_cluster(state, list(of_cycle))
+    assert state[OtherSettings].broker.tolist() == [1, 2, 3]
+    return state[ClusterRisks].brokers("broker_settings_differ")
+
+
+LAGS = {1: 30_000, 2: 30_000, 3: 30_000}
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+@pytest.mark.parametrize(
+    ("min_isr", "lags", "brokers"),
+    [
+        ({1: 2, 2: 2, 3: 2}, LAGS, []),
+        ({1: 2, 2: 2, 3: 1}, LAGS, [3]),
+        ({1: 2, 2: 2, 3: 2}, LAGS | {2: 10_000}, [2]),
+    ],
+)
+def test_a_broker_that_leads_by_another_setting_than_most_is_named(min_isr, lags, brokers, shards):
+    assert differing(min_isr, shards, lag_time_max_ms=lags) == brokers
+
+
+def test_a_broker_of_unknown_settings_differs_from_nobody():
+    assert differing({1: 2, 2: 2, 3: UNKNOWN}, lag_time_max_ms=LAGS) == []

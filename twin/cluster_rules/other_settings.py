@@ -1,0 +1,105 @@
+"""Brokers whose own settings differ from those of most others.
+
+A leader judges by the settings of its broker: when it refuses acks=all for topics without a value
+of their own, and when it removes a follower from an ISR. Where brokers differ, a partition changes
+its behaviour with its leader.
+
+Source: Partition.effectiveMinIsr and getOutOfSyncReplicas, Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
+from twin.declarations.table import (
+    UNKNOWN,
+    Bool,
+    ClusterTable,
+    Int8,
+    Int32,
+    Int64,
+    ShardReport,
+    column,
+)
+from twin.tables.state import Brokers
+
+_COMPARED: Final = ("min_isr", "lag_time_max_ms")
+
+
+class BrokerSettings(ShardReport, kind="broker_settings"):
+    """[K] settings that brokers lead by, sorted by broker."""
+
+    broker: Int32 = column("broker id")
+    min_isr: Int32 = column("its min.insync.replicas")
+    lag_time_max_ms: Int64 = column("its replica.lag.time.max.ms")
+
+
+@rule
+def broker_settings(brokers: Brokers) -> BrokerSettings:
+    """Those of the brokers that the cluster lists."""
+    listed = brokers.pick(brokers.listed)
+    return BrokerSettings(listed.broker, listed.default_min_isr, listed.lag_time_max_ms)
+
+
+class OtherSettings(ClusterTable, kind="other_settings"):
+    """[K] which brokers lead by other settings than most, sorted by id."""
+
+    broker: Int32 = column("broker id")
+    min_isr: Int32 = column("its min.insync.replicas")
+    lag_time_max_ms: Int64 = column("its replica.lag.time.max.ms")
+    differs: Int8 = column("one of them is another than most brokers have", tri_state=True)
+
+
+@rule
+def other_settings(reported: BrokerSettings) -> OtherSettings:
+    """Every shard reports every broker. A broker of unknown settings differs from nobody."""
+    broker, first = np.unique(reported.broker, return_index=True)
+    columns = {name: getattr(reported, name)[first] for name in _COMPARED}
+    is_known = np.all([values != UNKNOWN for values in columns.values()], axis=0)
+    differs = np.any([values != _of_most(values) for values in columns.values()], axis=0)
+    return OtherSettings(broker, **columns, differs=np.where(is_known, differs, UNKNOWN))
+
+
+def _of_most(values: Int64) -> int:
+    """The value that most brokers have; the highest of those that are as frequent."""
+    known, counts = np.unique(values[values != UNKNOWN], return_counts=True)
+    return int(known[counts == counts.max()][-1]) if len(known) else UNKNOWN
+
+
+@risk(
+    "broker_settings_differ",
+    rank=176,
+    severity="info",
+    per="broker",
+    # A change of a setting is rolled over the brokers.
+    open_after_ms=1_800_000,
+    close_after_ms=60_000,
+    sentence="it leads by another min.insync.replicas or replica.lag.time.max.ms than most brokers",
+    source="Partition.effectiveMinIsr and getOutOfSyncReplicas, Kafka 4.3",
+    alert=Alert(
+        summary="lead by other settings than most",
+        description="{n} brokers of {cluster} have another min.insync.replicas or "
+        "replica.lag.time.max.ms than most: a partition is refused acks=all, or loses its "
+        "followers, by who leads it.",
+        wait="10m",
+        keep_firing_for="10m",
+    ),
+)
+def leads_otherwise(settings: OtherSettings) -> ByBroker:
+    """Brokers of unknown settings are not judged; the table says so."""
+    is_known = settings.differs != UNKNOWN
+    return ByBroker(settings.broker[is_known], settings.differs[is_known].astype(np.int64))
+
+
+@gauge(
+    "min_insync_replicas",
+    "Replicas in sync that the broker, as leader, asks for where the topic sets no minimum.",
+    level="broker",
+)
+def broker_min_insync_replicas(settings: OtherSettings) -> ByBroker:
+    """The settings that were read."""
+    is_known: Bool = settings.min_isr != UNKNOWN
+    return ByBroker(settings.broker[is_known], settings.min_isr[is_known].astype(np.int64))
