@@ -6,16 +6,17 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.runner import inside, playing, schedule
 from tests.runner.again import again
-from tests.runner.budget import REPORT_S, Budget
+from tests.runner.budget import AGAIN_S, REPORT_S, Budget
 from tests.runner.declared import Run
 from tests.runner.playing import Playing
-from tests.runner.schedule import Played, Say, fits, in_order, play
+from tests.runner.schedule import NO_TIME, Played, Say, fits, in_order, play
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -71,8 +72,9 @@ def test_the_longest_way_to_the_end_begins_first() -> None:
     first, long = a_run("first", "pytest", minutes=5), a_run("long", "pytest", minutes=8)
     last, makes = a_run("last", "pytest", minutes=4, after=("first",)), a_run("makes")
     alone = a_run("alone", "pytest", alone=True, brokers=True)
-    assert [run.name for run in in_order([last, long, first, makes, alone])] == [
-        "makes", "alone", "first", "long", "last",
+    due = a_run("due", "pytest", minutes=9, group="console")
+    assert [run.name for run in in_order([due, last, long, first, makes, alone])] == [
+        "makes", "alone", "first", "long", "last", "due",
     ]  # fmt: skip
 
 
@@ -180,7 +182,21 @@ def test_where_no_time_is_left_what_plays_is_ended(tmp_path: Path) -> None:
     budget = Budget(REPORT_S + 1, time.monotonic)
     sleeps = a_run("sleeps", "python", "-c", "import time; time.sleep(600)", minutes=0.001)
     [ended] = played(tmp_path, sleeps, budget=budget)[0].ended
-    assert (ended.why, ended.is_good) == ("no time is left", False)
+    assert (ended.why, ended.is_good) == (NO_TIME, False)
+
+
+def test_what_failed_is_played_again_also_if_its_run_was_ended_since_others_need_the_time(
+    tmp_path: Path,
+) -> None:
+    slow = "import time\n" + FLAKY + "def test_slow(): time.sleep(600)"
+    budget = Budget(REPORT_S + AGAIN_S + 8, time.monotonic)
+    budget.keep_for_failed()
+    run = replace(suite(tmp_path / "suite", slow), minutes=0.01)
+    result, _ = played(tmp_path / "logs", run, budget=budget)
+    [ended] = result.ended
+    assert ended.why == NO_TIME
+    late = again(result.ended, tmp_path / "logs", os.environ, budget, SILENT)
+    assert [test.rsplit("::")[-1] for test in late.passed] == ["test_fails_once"]
 
 
 FLAKY = """
