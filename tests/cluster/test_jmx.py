@@ -156,6 +156,32 @@ def test_an_idle_tiered_broker_reports_every_signal_but_those_that_need_an_event
     assert {name: row[name] for name in quiet} == dict.fromkeys(quiet, 0.0)
 
 
+def test_a_partition_that_the_log_cleaner_gives_up_is_counted(
+    cluster: LocalCluster, rows: Rows
+) -> None:
+    """A byte of a closed segment is another than was written."""
+    topic = "cannot-be-cleaned"
+    BrokerClient(cluster).create(
+        topic, [[EMPTY]],
+        {
+            "cleanup.policy": "compact", "internal.segment.bytes": "16384",
+            "min.cleanable.dirty.ratio": "0.01",
+        },
+    )  # fmt: skip
+    before = rows.until(lambda latest: set(latest) == {1, 2, 3})
+    assert [before[b]["uncleanable_partitions"] for b in (1, 2, 3)] == [0, 0, 0]
+    produce(cluster, topic, 100)
+    log = cluster.layout.disks(EMPTY)[0] / f"{topic}-0" / f"{0:020}.log"
+    with log.open("r+b") as file:
+        file.seek(200)
+        [byte] = file.read(1)
+        file.seek(200)
+        file.write(bytes([byte ^ 0xFF]))
+    latest = rows.until(lambda latest: latest.get(EMPTY, {}).get("uncleanable_partitions") == 1, 90)
+    assert latest[EMPTY]["log_cleaner_dead_threads"] == 0
+    assert latest[LEADER]["uncleanable_partitions"] == 0
+
+
 def test_old_offsets_show_as_remote_reads_of_the_leader_and_of_nobody_else(
     cluster: LocalCluster, rows: Rows
 ) -> None:

@@ -394,7 +394,17 @@ class BrokerMetricColumns(Table):
     )
     isr_expands_per_s: Float64 = column(
         "ISR expansions a second, by the leader",
-        source="ReplicaManager IsrExpandsPerSec", fill=ABSENT,
+        source="ReplicaManager IsrExpandsPerSec",
+        fill=ABSENT,
+    )
+    log_cleaner_dead_threads: Float64 = column(
+        "threads of the log cleaner that have ended by an error",
+        source="LogCleaner DeadThreadCount",
+        fill=ABSENT,
+    )
+    uncleanable_partitions: Float64 = column(
+        "partitions that the log cleaner has given up, in all log directories",
+        source="LogCleanerManager uncleanable-partitions-count", fill=ABSENT,
     )  # fmt: skip
 
 

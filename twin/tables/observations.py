@@ -169,7 +169,7 @@ class ProblemsFrame(Observation, ProblemColumns, kind="problems"):
 
 
 class BrokerMetricsFrame(
-    Observation, BrokerMetricColumns, kind="broker_metrics", version=2, event=True
+    Observation, BrokerMetricColumns, kind="broker_metrics", version=3, event=True
 ):
     """One row a broker whose JMX exporter answered."""
 
