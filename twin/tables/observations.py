@@ -36,7 +36,7 @@ from twin.tables.columns import (
 from twin.tables.enums import SegmentState
 
 
-class BrokersFrame(Observation, BrokerConfigColumns, BrokerColumns, kind="brokers", version=4):
+class BrokersFrame(Observation, BrokerConfigColumns, BrokerColumns, kind="brokers", version=5):
     """One row a broker that is listed, or that an assignment names.
 
     The frame is complete if the cluster lists fenced brokers too (Kafka 4.0).
