@@ -43,6 +43,9 @@ BYTES: Final = re.compile(r"bytes_(in|out)_per_s$")
 
 RATIOS: Final = ("request_handlers_idle_ratio", "remote_reader_idle_ratio")
 
+MAGIC_AT: Final = 16
+"""Of a batch of records, in bytes from its start."""
+
 Row = Mapping[str, Any]
 
 
@@ -159,7 +162,7 @@ def test_an_idle_tiered_broker_reports_every_signal_but_those_that_need_an_event
 def test_a_partition_that_the_log_cleaner_gives_up_is_counted(
     cluster: LocalCluster, rows: Rows
 ) -> None:
-    """A byte of a closed segment is another than was written."""
+    """The first batch is of a format that no Kafka has."""
     topic = "cannot-be-cleaned"
     BrokerClient(cluster).create(
         topic, [[EMPTY]],
@@ -173,10 +176,8 @@ def test_a_partition_that_the_log_cleaner_gives_up_is_counted(
     produce(cluster, topic, 100)
     log = cluster.layout.disks(EMPTY)[0] / f"{topic}-0" / f"{0:020}.log"
     with log.open("r+b") as file:
-        file.seek(200)
-        [byte] = file.read(1)
-        file.seek(200)
-        file.write(bytes([byte ^ 0xFF]))
+        file.seek(MAGIC_AT)
+        file.write(b"\x09")
     latest = rows.until(lambda latest: latest.get(EMPTY, {}).get("uncleanable_partitions") == 1, 90)
     assert latest[EMPTY]["log_cleaner_dead_threads"] == 0
     assert latest[LEADER]["uncleanable_partitions"] == 0

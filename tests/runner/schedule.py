@@ -121,6 +121,9 @@ def play(
                     waiting.remove(run)
                     playing.append(Playing(run, folder / run.name, environment))
                     say(f"[{time.monotonic() - began_s:5.0f} s] {run.name} begins")
+            if all(run.fills for run in (*waiting, *(each.run for each in playing))):
+                for each in playing:
+                    each.hurry()
             time.sleep(_LOOK_S)
     finally:
         for each in playing:  # an interrupt

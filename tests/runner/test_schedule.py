@@ -13,7 +13,7 @@ import pytest
 
 from tests.runner import inside, playing, schedule
 from tests.runner.again import again
-from tests.runner.budget import AGAIN_S, REPORT_S, Budget
+from tests.runner.budget import REPORT_S, Budget
 from tests.runner.declared import Run
 from tests.runner.playing import Playing
 from tests.runner.schedule import NO_TIME, Played, Say, fits, in_order, play
@@ -185,18 +185,20 @@ def test_where_no_time_is_left_what_plays_is_ended(tmp_path: Path) -> None:
     assert (ended.why, ended.is_good) == (NO_TIME, False)
 
 
-def test_what_failed_is_played_again_also_if_its_run_was_ended_since_others_need_the_time(
-    tmp_path: Path,
-) -> None:
-    slow = "import time\n" + FLAKY + "def test_slow(): time.sleep(600)"
-    budget = Budget(REPORT_S + AGAIN_S + 8, time.monotonic)
-    budget.keep_for_failed()
-    run = replace(suite(tmp_path / "suite", slow), minutes=0.01)
-    result, _ = played(tmp_path / "logs", run, budget=budget)
-    [ended] = result.ended
-    assert ended.why == NO_TIME
-    late = again(result.ended, tmp_path / "logs", os.environ, budget, SILENT)
-    assert [test.rsplit("::")[-1] for test in late.passed] == ["test_fails_once"]
+WAITS_FOR_ITS_SHARE = """
+import pathlib, sys, time
+own = pathlib.Path("/proc/self/autogroup")
+end_s = time.monotonic() + 60
+while own.exists() and not own.read_text().rstrip().endswith("nice 0"):
+    if time.monotonic() > end_s: sys.exit(own.read_text())
+    time.sleep(0.05)
+"""
+
+
+def test_a_run_that_fills_gaps_has_its_whole_share_once_no_other_is_left(tmp_path: Path) -> None:
+    filler = a_run("filler", "python", "-c", WAITS_FOR_ITS_SHARE, fills=True)
+    [ended] = played(tmp_path, filler)[0].ended
+    assert ended.is_good, ended.log.read_text()
 
 
 FLAKY = """
@@ -220,6 +222,17 @@ def test_what_failed_is_played_again_and_what_passed_then_is_told_apart(tmp_path
     assert passed.endswith("test_fails_once")
     assert failed.endswith("test_fails")
     assert ended.last_line.startswith("2 failed, 1 passed"), "its own log is still there"
+
+
+def test_what_failed_in_a_run_that_time_ended_is_played_again_and_of_one_that_hung_it_is_not(
+    tmp_path: Path,
+) -> None:
+    result, _ = played(tmp_path / "logs", suite(tmp_path / "suite", FLAKY))
+    [ended] = result.ended
+    for why, tried in (("it hangs", 0), (NO_TIME, 2)):
+        late = again([replace(ended, why=why)], tmp_path / "logs", os.environ, UNLIMITED, SILENT)
+        assert len(late.passed) + len(late.failed) == tried
+        assert len(late.not_tried) == 2 - tried
 
 
 def test_of_too_many_failed_tests_none_is_played_again(tmp_path: Path) -> None:
