@@ -215,6 +215,50 @@ def test_an_unclean_election_loses_what_the_twin_says(five: LocalCluster) -> Non
         assert {n: loss["end_offset"] for n, loss in found.items()} == ends
 
 
+@pytest.mark.parametrize("tapped", [False, True])
+def test_an_unclean_election_that_follows_the_shrink_within_a_cycle(
+    five: LocalCluster, tapped: bool
+) -> None:
+    """Nobody polls between the shrink and the election. What is lost was acknowledged by all."""
+    topic = f"lost-within-a-cycle-{tapped}".lower()
+    with (
+        watched(five, topic, UNCLEAN) as (client, watch, _),
+        closing(KafkaProducer(bootstrap_servers=five.bootstrap, acks="all")) as all_,
+        closing(
+            KafkaProducer(bootstrap_servers=five.bootstrap, acks=1, enable_idempotence=False)
+        ) as one,
+    ):
+        write(all_, topic, 50)
+        tap = Tap(five, 4)
+        five.pause(5)
+        write(one, topic, 20)
+        watch.look()
+        until(lambda: all(client.partition(1, topic, n).isr == {4} for n in PARTITIONS), 60)
+        write(all_, topic, 30)
+        five.kill(4)
+        five.resume(5)
+        until(lambda: all(client.partition(1, topic, n).leader == 5 for n in PARTITIONS), 60)
+        if tapped:
+            tap.give(watch)
+        found = until(
+            lambda: len(it := losses(watch, topic)) == len(PARTITIONS) and it, 60,
+            "the twin knows of no loss",
+        )  # fmt: skip
+        for n, loss in found.items():
+            assert (loss["start_offset"], loss["start_is_exact"]) == (50, True)
+            assert 70 <= loss["end_offset"] <= 100
+            assert loss["acknowledged"] in ("possible", "certain")
+            assert shown(watch, topic)[n]["unclean_elections"] or not tapped
+            assert loss["cause"] == "unclean" or not tapped
+
+
+def write(producer: KafkaProducer, topic: str, count: int) -> None:
+    """So many records into each partition, each acknowledged as the producer asks for."""
+    sent = [producer.send(topic, b"x", partition=n) for n in PARTITIONS for _ in range(count)]
+    for future in sent:
+        future.get(30)
+
+
 def test_a_clean_failover_loses_what_the_old_leaders_log_says(five: LocalCluster) -> None:
     """5 is frozen for less than a session; 4 is killed meanwhile with records of its own."""
     topic = "lost-acks-1"

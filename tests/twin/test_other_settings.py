@@ -13,13 +13,18 @@ from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
 
 MINUTES = (0, 15, 30)
+Settings = dict[str, dict[int, int]]
 
 
-def differing(min_isr: dict[int, int], shards: int = 1, **more) -> list[int] | None:
+def differing(
+    min_isr: dict[int, int], shards: int = 1, settings: Settings | None = None, **more
+) -> list[int] | None:
     cycles = []
     for at_ms in (NOW_MS + minute * 60_000 for minute in MINUTES):
         frames = [
-            brokers_frame((1, 2, 3), at_ms, min_isr=min_isr, **more),
+            brokers_frame(
+                (1, 2, 3), at_ms, settings={"default_min_isr": min_isr, **(settings or {})}, **more
+            ),
             partitions_frame([Partition("t0")], at_ms),
         ]
         cycles.append((frames, at_ms))
@@ -48,3 +53,20 @@ def test_a_broker_that_leads_by_another_setting_than_most_is_named(min_isr, lags
 
 def test_a_broker_of_unknown_settings_differs_from_nobody():
     assert differing({1: 2, 2: 2, 3: UNKNOWN}, lag_time_max_ms=LAGS) == []
+
+
+WEEK_MS = 7 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "brokers"),
+    [
+        ({"default_retention_ms": {1: WEEK_MS, 2: WEEK_MS, 3: WEEK_MS}}, []),
+        ({"default_retention_ms": {1: WEEK_MS, 2: WEEK_MS, 3: 3_600_000}}, [3]),
+        ({"default_retention_ms": {1: WEEK_MS, 2: WEEK_MS}}, []),
+        ({"default_local_retention_bytes": {1: -2, 2: 1 << 30, 3: -2}}, [2]),
+        ({"default_segment_bytes": {1: 1 << 20, 2: 1 << 30, 3: 1 << 30}}, [1]),
+    ],
+)
+def test_a_broker_that_keeps_another_log_than_most_is_named(settings, brokers):
+    assert differing({}, settings=settings) == brokers

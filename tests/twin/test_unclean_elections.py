@@ -129,6 +129,19 @@ def test_an_unclean_election_is_told_once_and_shown_for_an_hour():
         assert (texts, is_open(state)) == ([], is_shown)
 
 
+@pytest.mark.parametrize("isr", [(1,), ()])
+def test_a_leader_that_comes_back_after_itself_was_not_elected_uncleanly(isr):
+    """The only replica's log directory fails, and its broker is started again with it."""
+    alone = Partition(replicas=(1,), log=Log(6_000))
+    state = a_state(alone, brokers=(1, 2))
+    lost = Partition(replicas=(1,), leader=-1, isr=isr, offline=(1,), silent=(1,), epoch=2)
+    state, texts = after(state, lost, NOW_MS + SECOND)
+    assert texts == []
+    back = Partition(replicas=(1,), epoch=3, log=Log(6_500))
+    state, texts = after(state, back, NOW_MS + 2 * SECOND, 6_000)
+    assert (texts, is_open(state), shown(state)) == ([], False, [])
+
+
 def test_a_removal_that_a_tap_logged_makes_a_member_of_the_isr_an_unclean_leader():
     state = a_state(led_by_1(isr=(1, 2)), brokers=(1, 2))
     removed = isr_changes_frame([Moved(NOW_MS + SECOND, part=led_by_1())], NOW_MS + 2 * SECOND)

@@ -36,7 +36,7 @@ from twin.tables.columns import (
 from twin.tables.enums import SegmentState
 
 
-class BrokersFrame(Observation, BrokerConfigColumns, BrokerColumns, kind="brokers", version=4):
+class BrokersFrame(Observation, BrokerConfigColumns, BrokerColumns, kind="brokers", version=5):
     """One row a broker that is listed, or that an assignment names.
 
     The frame is complete if the cluster lists fenced brokers too (Kafka 4.0).
@@ -169,7 +169,7 @@ class ProblemsFrame(Observation, ProblemColumns, kind="problems"):
 
 
 class BrokerMetricsFrame(
-    Observation, BrokerMetricColumns, kind="broker_metrics", version=2, event=True
+    Observation, BrokerMetricColumns, kind="broker_metrics", version=3, event=True
 ):
     """One row a broker whose JMX exporter answered."""
 

@@ -5,6 +5,10 @@ are larger than retention.bytes; of a tiered topic by local retention, and only 
 log that keeps more has a reason that no API tells: a timestamp in the future, a failed move between
 disks, a dead cleaner thread.
 
+How old a log is, three things say: the timestamp of its first record, where it can be true; the
+time since the twin saw the log end beyond that record; and a timestamp in the future, which Kafka
+waits for.
+
 Source: UnifiedLog.deleteOldSegments and isSegmentEligibleForDeletion, Kafka 4.3.
 """
 
@@ -61,13 +65,19 @@ def overdue(
     is_tiered = configs.remote_storage == 1
     kept_ms = np.where(is_tiered, configs.local_retention_ms, configs.retention_ms)
     kept_bytes = np.where(is_tiered, configs.local_retention_bytes, configs.retention_bytes)
-    oldest_ms, _ = first_timestamps(replicas)
+    oldest_ms, newest_ms = first_timestamps(replicas)
     most_bytes = over_slots(np.maximum, local.held_bytes)
     allowed_ms, allowed_bytes = kept_at_most_ms(kept_ms, configs), _kept_bytes(kept_bytes, configs)
     beyond = np.zeros(replicas.log_end_offset.shape)
     too_old = np.zeros(replicas.log_end_offset.shape, bool)
     # Most partitions have no replica that is older or larger than that.
     may_be = (now_ms - oldest_ms > allowed_ms) | (most_bytes > allowed_bytes)
+    may_be |= newest_ms - now_ms > allowed_ms - kept_ms
+    seen_ms = np.where(first.offset != UNKNOWN, now_ms - first.at_ms, 0)
+    was_there = np.flatnonzero(seen_ms > allowed_ms)
+    may_be[was_there] |= any_slot(
+        replicas.local_log_start_offset[was_there] < first.offset[was_there, None]
+    )
     row = np.flatnonzero(may_be & (configs.compacted == 0))
     if not len(row):
         return Overdue(beyond, too_old)
@@ -79,9 +89,11 @@ def overdue(
     more = np.nan_to_num(np.maximum(held - waiting - allowed_bytes[row, None], 0.0))
     beyond[row] = np.where(assigned, more, 0.0)
     started, start = few.local_start_timestamp_ms, few.local_log_start_offset
-    old = (now_ms - started > allowed_ms[row, None]) & (started != UNKNOWN)
-    old &= ~waits | ((start != UNKNOWN) & (start <= few.last_tiered_offset))
-    old &= assigned & ~local.is_empty[row] & ~cannot_be(few, first.take(row), now_ms)
+    old = (now_ms - started > allowed_ms[row, None]) & ~cannot_be(few, first.take(row), now_ms)
+    old |= (seen_ms > allowed_ms)[row, None] & (start < first.offset[row, None])
+    old |= started - now_ms > (allowed_ms - kept_ms)[row, None]
+    old &= ~waits | (start <= few.last_tiered_offset)
+    old &= assigned & ~local.is_empty[row] & (start != UNKNOWN) & (started != UNKNOWN)
     too_old[row] = old
     return Overdue(beyond, too_old | (beyond > 0))
 
