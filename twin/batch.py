@@ -63,8 +63,8 @@ def _join_cycles(
 ) -> None:
     """Give each event to the first cycle that is not before it, else to the newest one.
 
-    A step costs the same for one event as for all, so they get none of their own. Cycles that are
-    stepped in one batch, after a pause of the query, come to the same state as one by one.
+    A step costs the same for one event as for all, so events get no step of their own. The state
+    is the same whether a query steps several cycles in one batch, as after a pause, or one by one.
     """
     in_order = sorted(cycles) or [UNKNOWN]
     for frame, record in events:

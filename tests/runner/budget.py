@@ -41,11 +41,11 @@ class Budget:
 
     @property
     def left_for_runs_s(self) -> float:
-        """What is left without the time to play again what failed."""
+        """Seconds that are left for runs: some are kept to play failed tests again."""
         return self.left_s - self._kept_s
 
     def keep_for_failed(self) -> None:
-        """A test failed: without time to play it again, the machine's slowness would decide."""
+        """Keep time to play a failed test again: it may have failed since the machine is slow."""
         self._kept_s = AGAIN_S
 
     def note(self, run: Run, took_s: float) -> None:

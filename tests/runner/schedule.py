@@ -63,10 +63,11 @@ def fits(run: Run, playing: Iterable[Run], cores: float) -> bool:
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:
-    """What prepares others, what is alone, what is always played, and groups.
+    """The order in which runs begin, if they fit.
 
-    Of each the longest way to the end first, with all that waits for it. What is always played must
-    not lack time at the end.
+    Runs that prepare others come first, then runs that are alone, then those that are always
+    played, which must not lack time at the end, and then groups. Among equals the one comes first
+    that takes longest, together with all that wait for it.
     """
 
     def way(run: Run) -> float:

@@ -58,5 +58,5 @@ def test_it_is_said_after_an_hour_with_the_replica_and_its_sizes():
     assert "compacted_only_grows" in open_risks(state)
     [found] = partition_objects(state, np.array([0]), state.observed_at_ms)
     assert found["compacted_only_grows"] == [
-        {"broker": 2, "bytes": 14_000, "least_bytes": 5_000, "since_ms": NOW_MS}
+        {"broker": 2, "size_bytes": 14_000, "least_bytes": 5_000, "since_ms": NOW_MS}
     ]

@@ -23,6 +23,7 @@ CYCLES = (0, 30, 60)
         ({1: 0, 2: 1}, {1: 0, 2: 0}, [2]),
         ({1: 0, 2: 0}, {1: 3, 2: 0}, [1]),
         ({2: 1}, {}, [2]),
+        ({1: 0}, {2: 0}, []),  # neither is judged
     ],
 )
 def test_a_broker_whose_cleaner_is_dead_or_has_given_up_is_named(dead, given_up, stuck, shards):
@@ -42,5 +43,8 @@ def test_a_broker_whose_cleaner_is_dead_or_has_given_up_is_named(dead, given_up,
     state = empty_cluster(CATALOG, "c", shards)
     for of_cycle in reported(CATALOG, cycles, shards, ["t0"]):
         state, _ = step_cluster(state, list(of_cycle))
-    assert state[LogCleaners].broker.tolist() == sorted({*dead, *given_up}), "of others: unknown"
+    table = state[LogCleaners]
+    assert table.broker.tolist() == sorted({*dead, *given_up}), "of others nothing is known"
+    half = {b for b, is_stuck in zip(table.broker, table.is_stuck, strict=True) if is_stuck < 0}
+    assert half == (dead.keys() ^ given_up.keys()) - set(stuck)
     assert state[ClusterRisks].brokers("log_cleaner_stuck") == stuck

@@ -11,14 +11,16 @@ from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.other_settings import OtherSettings
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
+from twin.engine.state import ShardState
 
 MINUTES = (0, 15, 30)
 Settings = dict[str, dict[int, int]]
 
 
-def differing(
+def judged(
     min_isr: dict[int, int], shards: int = 1, settings: Settings | None = None, **more
-) -> list[int] | None:
+) -> ShardState:
+    """The cluster's own shard after half an hour with those settings of its brokers."""
     cycles = []
     for at_ms in (NOW_MS + minute * 60_000 for minute in MINUTES):
         frames = [
@@ -32,7 +34,11 @@ def differing(
     for of_cycle in reported(CATALOG, cycles, shards, ["t0"]):
         state, _ = step_cluster(state, list(of_cycle))
     assert state[OtherSettings].broker.tolist() == [1, 2, 3]
-    return state[ClusterRisks].brokers("broker_settings_differ")
+    return state
+
+
+def differing(*given, **more) -> list[int] | None:
+    return judged(*given, **more)[ClusterRisks].brokers("broker_settings_differ")
 
 
 LAGS = {1: 30_000, 2: 30_000, 3: 30_000}
@@ -70,3 +76,8 @@ WEEK_MS = 7 * 86_400_000
 )
 def test_a_broker_that_keeps_another_log_than_most_is_named(settings, brokers):
     assert differing({}, settings=settings) == brokers
+
+
+def test_a_setting_that_only_some_brokers_have_told_leaves_the_others_unjudged():
+    told = {"default_retention_ms": {1: WEEK_MS, 2: WEEK_MS}}
+    assert judged({}, settings=told)[OtherSettings].differs.tolist() == [0, 0, UNKNOWN]

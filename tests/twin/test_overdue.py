@@ -71,7 +71,7 @@ def test_a_segment_whose_timestamps_are_in_the_future_is_not_deleted_before_then
     assert not is_overdue(Log(started_ms=NOW_MS + 4 * HOUR_MS), PLAIN | {"retention_ms": -1})
 
 
-@pytest.mark.parametrize("started_ms", [0, NOW_MS + 29 * HOUR_MS])
+@pytest.mark.parametrize("started_ms", [-1, 0, NOW_MS + 29 * HOUR_MS])
 def test_what_is_there_for_longer_than_retention_is_overdue_whatever_its_timestamp(started_ms):
     part = Partition(replicas=(1,), log=Log(end=500, started_ms=started_ms))
     state, at_ms = a_state(part, topics={"t": PLAIN}), NOW_MS
@@ -89,3 +89,14 @@ def test_what_is_there_for_longer_than_retention_is_overdue_whatever_its_timesta
 )
 def test_without_a_limit_that_is_known_nothing_is_overdue(settings):
     assert not is_overdue(Log(started_ms=NOW_MS - 30 * DAY_MS), PLAIN | settings)
+
+
+def test_a_log_of_a_replica_that_does_not_answer_becomes_no_older():
+    """Its broker is away for a month; nothing is known of what it would have deleted."""
+    part = Partition(replicas=(1, 2), log=Log(started_ms=NOW_MS - 20 * HOUR_MS))
+    state, at_ms = a_state(part, topics={"t": PLAIN}), NOW_MS + 30 * DAY_MS
+    away = replace(part, silent=(2,), logs={1: Log(end=900, start=800, local_start=800,
+                                                   started_ms=at_ms - HOUR_MS)})  # fmt: skip
+    frames = [partitions_frame([away], at_ms), replicas_frame([away], at_ms)]
+    state, _ = step(state, frames, at_ms)
+    assert state[Overdue].is_overdue.tolist() == [[False, False]]

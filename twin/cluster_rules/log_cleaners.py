@@ -1,8 +1,8 @@
 """Brokers whose log cleaner stands still, so that compacted logs only grow.
 
-A thread of the cleaner that meets a record it cannot read ends, or gives the partition up; nothing
-but two metrics of the broker says so. Logs of compacted topics grow then, __consumer_offsets among
-them, until the disk is full, and a broker that becomes coordinator reads them for hours.
+A cleaner that cannot read a record gives the partition up, and a thread of it may end by an error.
+Only two metrics of the broker say so. Logs of compacted topics grow then until the disk is full,
+__consumer_offsets among them, and a broker that becomes coordinator reads all of it first.
 
 Source: LogCleaner.DeadThreadCount and LogCleanerManager.uncleanablePartitions, Kafka 4.3.
 """
@@ -13,7 +13,15 @@ import numpy as np
 
 from twin.declarations.declare import Alert, ByBroker, risk, rule
 from twin.declarations.signature import Cycle
-from twin.declarations.table import Bool, ClusterTable, Float64, Int32, ShardReport, column
+from twin.declarations.table import (
+    UNKNOWN,
+    ClusterTable,
+    Float64,
+    Int8,
+    Int32,
+    ShardReport,
+    column,
+)
 from twin.tables.state import STALE_METRICS_MS, BrokerMetrics
 
 
@@ -35,21 +43,26 @@ def cleaner_metrics(metrics: BrokerMetrics, cycle: Cycle) -> CleanerMetrics:
 
 
 class LogCleaners(ClusterTable, kind="log_cleaners"):
-    """[K] brokers of known log cleaners, sorted by id."""
+    """[K] brokers with a JMX exporter, sorted by id."""
 
     broker: Int32 = column("broker id")
-    is_stuck: Bool = column("a thread of it is dead, or it has given partitions up", fill=False)
+    is_stuck: Int8 = column(
+        "a thread of it is dead, or it has given partitions up; unknown where one of the two is, "
+        "and the other is 0",
+        tri_state=True,
+    )
 
 
 @rule
 def log_cleaners(reported: CleanerMetrics) -> LogCleaners:
-    """A broker that measures neither has no row."""
-    measures = ~(np.isnan(reported.dead_threads) & np.isnan(reported.uncleanable_partitions))
+    """Every shard reports every broker; of its reports the worst counts."""
+    both = reported.dead_threads + reported.uncleanable_partitions
     is_stuck = (reported.dead_threads > 0) | (reported.uncleanable_partitions > 0)
-    broker, at = np.unique(reported.broker[measures], return_inverse=True)
-    stuck = np.zeros(len(broker), bool)
-    np.logical_or.at(stuck, at, is_stuck[measures])
-    return LogCleaners(broker, stuck)
+    stuck = np.where(is_stuck, 1, np.where(np.isnan(both), UNKNOWN, 0)).astype(np.int8)
+    broker, at = np.unique(reported.broker, return_inverse=True)
+    worst = np.full(len(broker), UNKNOWN, np.int8)
+    np.maximum.at(worst, at, stuck)
+    return LogCleaners(broker, worst)
 
 
 @risk(
@@ -71,5 +84,6 @@ def log_cleaners(reported: CleanerMetrics) -> LogCleaners:
     ),
 )
 def cleans_no_more(cleaners: LogCleaners) -> ByBroker:
-    """Brokers without a JMX exporter are not judged."""
-    return ByBroker(cleaners.broker, cleaners.is_stuck.astype(np.int64))
+    """Brokers of which that is unknown are not judged; without a JMX exporter they have no row."""
+    is_known = cleaners.is_stuck != UNKNOWN
+    return ByBroker(cleaners.broker[is_known], cleaners.is_stuck[is_known].astype(np.int64))

@@ -62,15 +62,19 @@ class OtherSettings(ClusterTable, kind="other_settings"):
 
 @rule
 def other_settings(reported: BrokerSettings) -> OtherSettings:
-    """Every shard reports every broker. A broker of unknown settings differs from nobody."""
+    """Every shard reports every broker. A setting that no broker has told is not compared: an older
+    Kafka does not have all of them.
+    """
     broker, first = np.unique(reported.broker, return_index=True)
     columns = [getattr(reported, name)[first] for name in _COMPARED]
     is_known = np.array([values != UNKNOWN for values in columns])
     differs = is_known & np.array([values != _of_most(values) for values in columns])
+    lacks = ~is_known & is_known.any(axis=1, keepdims=True)
+    is_judged = is_known.any(axis=0) & ~lacks.any(axis=0)
     return OtherSettings(
         broker,
         reported.default_min_isr[first],
-        np.where(is_known.any(axis=0), differs.any(axis=0), UNKNOWN).astype(np.int8),
+        np.where(differs.any(axis=0), 1, np.where(is_judged, 0, UNKNOWN)).astype(np.int8),
     )
 
 

@@ -36,7 +36,7 @@ def kip501_outages(
     now_in_sync: Lazy[InSyncKip501],
     before: Before[Kip501Outages],
 ) -> Kip501Outages:
-    """Those of this cycle, and those of before while there is no leader."""
+    """Replicas that it keeps now, and those that it kept when the partition lost its leader."""
     is_led = partitions.leader != NO_BROKER
     if is_led.all():
         return Kip501Outages.empty()

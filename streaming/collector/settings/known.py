@@ -122,7 +122,8 @@ SETTINGS: Final = (
         Level.TOPIC, Use.MISSING,
         follower_replication_throttled_replicas="a throttled replica looks slow; its rate is right",
         leader_replication_throttled_replicas="the same",
-        min_cleanable_dirty_ratio="half of a compacted log is taken to be new when it is due",
+        min_cleanable_dirty_ratio="a compacted log is taken to be due once half of it is new, "
+        "Kafka's default",
     ),
     *_all(
         Level.BROKER, Use.MISSING,

@@ -31,7 +31,7 @@ class CompactedSizes(SparseTable, kind="compacted_sizes"):
 
     broker: Int32 = column("broker id of the replica")
     least_bytes: Int64 = column("its size when it had last become smaller, or was first seen")
-    bytes: Int64 = column("its newest known size")
+    size_bytes: Int64 = column("its newest known size")
     since_ms: Int64 = column("when it had the least size")
 
 
@@ -44,7 +44,7 @@ def compacted_sizes(
     before: Before[CompactedSizes],
     cycle: Cycle,
 ) -> CompactedSizes:
-    """A size that is not known now is as it was."""
+    """Where the size is not known now, the last known one stays."""
     compacted = np.flatnonzero(configs.compacted == 1)
     if not len(compacted):
         return CompactedSizes.empty()
@@ -55,7 +55,7 @@ def compacted_sizes(
     was_there = place != UNKNOWN
     least, last, since = (
         np.where(was_there, values[place], UNKNOWN) if len(values) else np.full(len(row), UNKNOWN)
-        for values in (before.least_bytes, before.bytes, before.since_ms)
+        for values in (before.least_bytes, before.size_bytes, before.since_ms)
     )
     size = np.where(size == UNKNOWN, last, size)
     begins_anew = (last == UNKNOWN) | (size < last)
@@ -64,15 +64,15 @@ def compacted_sizes(
         row=row.astype(np.int32),
         broker=broker,
         least_bytes=np.where(begins_anew, size, least),
-        bytes=size,
+        size_bytes=size,
         since_ms=np.where(begins_anew, cycle.observed_at_ms, since),
     ).pick(known)
 
 
 def only_grows(sizes: CompactedSizes, configs: TopicConfigs) -> Bool:
-    """[N] it has doubled, and grown by more than what cannot be compacted yet."""
+    """[N] it has more than doubled since its least size, without the segments that do not count."""
     segment_bytes = configs.segment_bytes[sizes.row]
-    grown = sizes.bytes - sizes.least_bytes - _LEAST_SEGMENTS * segment_bytes
+    grown = sizes.size_bytes - sizes.least_bytes - _LEAST_SEGMENTS * segment_bytes
     return (segment_bytes != UNKNOWN) & (grown > sizes.least_bytes)
 
 
@@ -100,8 +100,8 @@ def is_not_compacted(sizes: CompactedSizes, configs: TopicConfigs, partitions: P
 
 @api_field(
     "compacted_only_grows",
-    "replicas whose compacted log has doubled and never became smaller: `broker`, `bytes`, "
-    "`least_bytes` from which it grew, and `since_ms`",
+    "replicas whose compacted log has doubled and never became smaller: `broker`, `size_bytes`, "
+    "`least_bytes` when it last became smaller or was first seen, and `since_ms`, when that was",
 )
 def compacted_only_grows(
     sizes: CompactedSizes, configs: TopicConfigs, partitions: Partitions
@@ -110,7 +110,7 @@ def compacted_only_grows(
     growing = sizes.pick(only_grows(sizes, configs))
     objects = (
         {name: int(getattr(growing, name)[i])
-         for name in ("broker", "bytes", "least_bytes", "since_ms")}
+         for name in ("broker", "size_bytes", "least_bytes", "since_ms")}
         for i in range(len(growing))
     )  # fmt: skip
     return plain.by_partition(growing.row, objects, len(partitions.leader))

@@ -5,9 +5,10 @@ are larger than retention.bytes; of a tiered topic by local retention, and only 
 log that keeps more has a reason that no API tells: a timestamp in the future, a failed move between
 disks, a dead cleaner thread.
 
-How old a log is, three things say: the timestamp of its first record, where it can be true; the
-time since the twin saw the log end beyond that record; and a timestamp in the future, which Kafka
-waits for.
+Three things tell that a log is too old: the timestamp of its first record, if it can be true; the
+time for which the twin has seen that record in the log; and a timestamp in the future, since Kafka
+keeps the segment until then. A replica that does not answer is judged at its last sample, since
+nothing is known of its log after that.
 
 Source: UnifiedLog.deleteOldSegments and isSegmentEligibleForDeletion, Kafka 4.3.
 """
@@ -81,7 +82,7 @@ def overdue(
     row = np.flatnonzero(may_be & (configs.compacted == 0))
     if not len(row):
         return Overdue(beyond, too_old)
-    few = replicas.take(row)
+    few, first = replicas.take(row), first.take(row)
     waits = (is_tiered & (states.tier_state != TierState.COPIES_DISABLED))[row, None]
     assigned, held = roles.is_assigned[row], local.held_bytes[row].astype(np.float64)
     # What waits for its upload is on disk however old or large that is.
@@ -89,11 +90,12 @@ def overdue(
     more = np.nan_to_num(np.maximum(held - waiting - allowed_bytes[row, None], 0.0))
     beyond[row] = np.where(assigned, more, 0.0)
     started, start = few.local_start_timestamp_ms, few.local_log_start_offset
-    old = (now_ms - started > allowed_ms[row, None]) & ~cannot_be(few, first.take(row), now_ms)
-    old |= (seen_ms > allowed_ms)[row, None] & (start < first.offset[row, None])
-    old |= started - now_ms > (allowed_ms - kept_ms)[row, None]
+    at_ms, most_ms = few.sampled_at_ms, allowed_ms[row, None]
+    old = (at_ms - started > most_ms) & ~cannot_be(few, first, now_ms)
+    old |= (at_ms - first.at_ms[:, None] > most_ms) & (start < first.offset[:, None])
+    old |= started - at_ms > (allowed_ms - kept_ms)[row, None]
+    old &= assigned & ~local.is_empty[row] & (start != UNKNOWN)
     old &= ~waits | (start <= few.last_tiered_offset)
-    old &= assigned & ~local.is_empty[row] & (start != UNKNOWN) & (started != UNKNOWN)
     too_old[row] = old
     return Overdue(beyond, too_old | (beyond > 0))
 
