@@ -35,6 +35,7 @@ from twin.tables.observations import (
     GroupOffsetsFrame,
     GroupsFrame,
     IsrChangesFrame,
+    LoggedUncleanElectionsFrame,
     PartitionsFrame,
     PendingUploadLookupsFrame,
     ProblemsFrame,
@@ -298,6 +299,19 @@ def truncated_logs_frame(
         at_ms=_ints([at_ms]),
         end_offset=_ints([end]),
         to_offset=_ints([to_offset]),
+    )  # fmt: skip
+
+
+def logged_unclean_election_frame(
+    part: Partition, broker: int, leader_epoch: int, at_ms: int
+) -> Frame:
+    """A controller logged that it elected a leader uncleanly."""
+    return _frame(
+        LoggedUncleanElectionsFrame, at_ms, {},
+        **_keys([(part.topic, part.id, part.number)]),
+        broker=_ints([broker]),
+        leader_epoch=_ints([leader_epoch]),
+        at_ms=_ints([at_ms]),
     )  # fmt: skip
 
 

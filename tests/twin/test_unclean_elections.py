@@ -17,6 +17,7 @@ from tests.builders import (
     brokers_frame,
     epoch_ends_frame,
     isr_changes_frame,
+    logged_unclean_election_frame,
     partitions_frame,
     replicas_frame,
 )
@@ -159,6 +160,42 @@ def test_a_loss_that_turns_out_to_be_unclean_later_is_told_then():
     assert "at least 100 records lost" in text
     state, texts = after(state, led_by_2(), NOW_MS + 4 * SECOND)
     assert (texts, is_open(state)) == ([], True)
+
+
+def test_an_election_that_a_controller_logged_as_unclean_is_told_although_the_isr_seemed_safe():
+    """The controller fenced 2 after the cycle, so no broker logged that it left the ISR."""
+    state = a_state(led_by_1(isr=(1, 2)), brokers=(1, 2))
+    logged = logged_unclean_election_frame(led_by_2(), 2, led_by_2().epoch, NOW_MS + SECOND)
+    state, [text] = after(state, led_by_2(), NOW_MS + 2 * SECOND, 6_000, logged)
+    assert "records from offset 6000 on may be lost" in text
+    assert is_open(state)
+
+
+def test_an_unclean_election_that_a_controller_logged_makes_sure_of_one_that_may_have_joined():
+    state = a_state(led_by_1(), brokers=(1, 2))
+    beside = led_by_2(isr=(1, 2), silent=())
+    _, texts = after(state, beside, NOW_MS + 2 * SECOND, 6_000)
+    assert texts == []
+    logged = logged_unclean_election_frame(beside, 2, beside.epoch, NOW_MS + SECOND)
+    _, texts = after(state, beside, NOW_MS + 2 * SECOND, 6_000, logged)
+    assert len(texts) == 1
+
+
+def test_a_loss_that_a_controller_logged_as_unclean_later_is_told_then():
+    state = a_state(led_by_1(isr=(1, 2)), brokers=(1, 2))
+    state, texts = after(state, led_by_2(), NOW_MS + 2 * SECOND, 5_900)
+    assert texts == []
+    logged = logged_unclean_election_frame(led_by_2(), 2, led_by_2().epoch, NOW_MS + SECOND)
+    state, [text] = after(state, led_by_2(), NOW_MS + 3 * SECOND, None, logged)
+    assert "at least 100 records lost" in text
+    assert is_open(state)
+
+
+def test_earlier_elections_that_a_controller_logs_again_at_its_start_say_nothing_of_this_one():
+    state = a_state(led_by_1(isr=(1, 2)), brokers=(1, 2))
+    again = logged_unclean_election_frame(led_by_1(), 1, led_by_1().epoch, NOW_MS + SECOND)
+    state, texts = after(state, led_by_2(), NOW_MS + 2 * SECOND, 5_900, again)
+    assert (texts, is_open(state)) == ([], False)
 
 
 @pytest.mark.parametrize("member", [{"isr": (1, 2)}, {"elr": (2,)}])

@@ -215,6 +215,14 @@ class TruncatedLogs(SparseTable, kind="truncated_logs"):
     to_offset: Int64 = column("log end offset since")
 
 
+class LoggedUncleanElections(SparseTable, kind="logged_unclean_elections"):
+    """[N] one row an election that a controller has just logged as unclean."""
+
+    broker: Int32 = column("broker id of the leader that was elected")
+    leader_epoch: Int32 = column("its leader epoch")
+    at_ms: Int64 = column("when it was logged first")
+
+
 class IsrRemovals(SparseTable, kind="isr_removals"):
     """[N] one row a replica that left the ISR recently, as a broker logged it."""
 
