@@ -15,7 +15,7 @@ from twin.engine.frames import Frame, FrameHeader
 from twin.engine.state import ShardState
 from twin.rules.election.leader_changes import EpochEndsFrame
 from twin.step import step
-from twin.tables.columns import BROKER_METRICS
+from twin.tables.columns import BROKER_CONFIGS, BROKER_METRICS
 from twin.tables.enums import (
     CLUSTER_WIDE,
     NOT_SET,
@@ -35,6 +35,7 @@ from twin.tables.observations import (
     GroupOffsetsFrame,
     GroupsFrame,
     IsrChangesFrame,
+    LoggedUncleanElectionsFrame,
     PartitionsFrame,
     PendingUploadLookupsFrame,
     ProblemsFrame,
@@ -301,6 +302,19 @@ def truncated_logs_frame(
     )  # fmt: skip
 
 
+def logged_unclean_election_frame(
+    part: Partition, broker: int, leader_epoch: int, at_ms: int
+) -> Frame:
+    """A controller logged that it elected a leader uncleanly."""
+    return _frame(
+        LoggedUncleanElectionsFrame, at_ms, {},
+        **_keys([(part.topic, part.id, part.number)]),
+        broker=_ints([broker]),
+        leader_epoch=_ints([leader_epoch]),
+        at_ms=_ints([at_ms]),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Group:
     """A group of consumers and the offsets that it committed."""
@@ -350,11 +364,12 @@ def brokers_frame(
     has_racks: bool = True, selector: int = ReplicaSelector.RACK_AWARE,
     last_tiered_fetch: Mapping[int, int] | None = None,
     lag_time_max_ms: Mapping[int, int] | None = None,
-    min_isr: Mapping[int, int] | None = None,
+    settings: Mapping[str, Mapping[int, int]] | None = None,
     capacity: Mapping[int, tuple[int, ...]] | None = None, **stamp: Any,
 ) -> Frame:  # fmt: skip
     """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells.
 
+    ``settings``: what it leads by, by column and broker.
     ``capacity``: bytes a second in, and out, and a percentage of the peak, by broker.
     """
     n, own, lags = len(ids), last_tiered_fetch or {}, lag_time_max_ms or {}
@@ -375,7 +390,8 @@ def brokers_frame(
         replica_selector=_ints([int(selector)] * n),
         follower_last_tiered_fetch=_ints([own.get(i, UNKNOWN) for i in ids]),
         lag_time_max_ms=_ints([lags.get(i, UNKNOWN) for i in ids]),
-        default_min_isr=_ints([(min_isr or {}).get(i, UNKNOWN) for i in ids]),
+        **{name: _ints([(settings or {}).get(name, {}).get(i, UNKNOWN) for i in ids])
+           for name in BROKER_CONFIGS if name.startswith("default_")},
         fetch_wait_max_ms=_ints([UNKNOWN] * n),
         capacity_bytes_in_per_s=_ints([into for into, *_ in limits]),
         capacity_bytes_out_per_s=_ints([out for _, out, _ in limits]),
@@ -423,7 +439,7 @@ def a_state(
     selector: int = ReplicaSelector.RACK_AWARE,
     own_last_tiered_fetch: Mapping[int, int] | None = None,
     own_lag_time_max_ms: Mapping[int, int] | None = None,
-    own_min_isr: Mapping[int, int] | None = None,
+    own_settings: Mapping[str, Mapping[int, int]] | None = None,
     capacity: Mapping[int, tuple[int, ...]] | None = None, **cluster: int,
 ) -> ShardState:  # fmt: skip
     """The state after one whole cycle that reports these partitions."""
@@ -438,7 +454,7 @@ def a_state(
             selector=selector,
             last_tiered_fetch=own_last_tiered_fetch,
             lag_time_max_ms=own_lag_time_max_ms,
-            min_isr=own_min_isr,
+            settings=own_settings,
             capacity=capacity,
         ),
         configs_frame(topics, at_ms, **cluster),

@@ -6,6 +6,7 @@ to the same state.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -53,10 +54,22 @@ def sorted_frames(messages: Iterable[tuple[R, bytes]], kinds: Kinds) -> Batch[R]
                 events.append((frame, record))
             else:
                 batch.cycles[at_ms].append((frame, record))
-    # A step costs the same for one event as for all, so they join the newest cycle.
-    if events:
-        batch.cycles[max(batch.cycles, default=UNKNOWN)] += events
+    _join_cycles(events, batch.cycles)
     return batch
+
+
+def _join_cycles(
+    events: Sequence[tuple[Frame, R]], cycles: dict[int, list[tuple[Frame, R]]]
+) -> None:
+    """Give each event to the first cycle that is not before it, else to the newest one.
+
+    A step costs the same for one event as for all, so events get no step of their own. The state
+    is the same whether a query steps several cycles in one batch, as after a pause, or one by one.
+    """
+    in_order = sorted(cycles) or [UNKNOWN]
+    for frame, record in events:
+        later = bisect_left(in_order, frame.header.observed_at_ms)
+        cycles[in_order[min(later, len(in_order) - 1)]].append((frame, record))
 
 
 def step_cycle(

@@ -17,6 +17,7 @@ from streaming.tap.lines import (
     LeaderShrinkLine,
     LoadedLogLine,
     TruncationLine,
+    UncleanElectionLine,
     parse,
 )
 from streaming.tap.request_log import (
@@ -32,6 +33,7 @@ from twin.declarations.table import UNKNOWN, Table
 from twin.tables.observations import (
     FetchesFrame,
     IsrChangesFrame,
+    LoggedUncleanElectionsFrame,
     PendingUploadLookupsFrame,
     TruncatedLogsFrame,
 )
@@ -58,6 +60,16 @@ class TruncatedLog(NamedTuple):
     to_offset: int
 
 
+class LoggedUncleanElection(NamedTuple):
+    """A leader that a controller elected from outside the ISR and the ELR."""
+
+    topic: str
+    partition: int
+    broker: int
+    leader_epoch: int
+    at_ms: int
+
+
 class BrokerLogParser:
     """Parses one broker's logs, and holds the rows until the caller takes them.
 
@@ -65,8 +77,8 @@ class BrokerLogParser:
         broker: id of the broker whose logs they are.
         lines: how many lines were read.
         invalid_lines: how many of these could not be parsed, by reason.
-        fetches, isr_changes, pending_upload_lookups, truncated_logs: the rows; the caller empties
-            the lists.
+        fetches, isr_changes, pending_upload_lookups, truncated_logs, unclean_elections: the rows;
+            the caller empties the lists.
         at_ms: the newest time of a line.
     """
 
@@ -78,6 +90,7 @@ class BrokerLogParser:
         self.isr_changes: list[IsrChange] = []
         self.pending_upload_lookups: list[PendingUploadLookup] = []
         self.truncated_logs: list[TruncatedLog] = []
+        self.unclean_elections: list[LoggedUncleanElection] = []
         self.at_ms = UNKNOWN
         self._zone = zone
         self._sessions = FetchSessions()
@@ -113,6 +126,12 @@ class BrokerLogParser:
             self._loaded[content.topic, content.partition] = content.log_end_offset
         elif isinstance(content, TruncationLine):
             self._truncate(at_ms, content)
+        elif isinstance(content, UncleanElectionLine):
+            self.unclean_elections.append(
+                LoggedUncleanElection(
+                    content.topic, content.partition, content.leader, content.leader_epoch, at_ms
+                )
+            )
         else:
             self.isr_changes.extend(self._shrinks.agree(content))
         self.isr_changes.extend(self._shrinks.settled(at_ms))
@@ -153,6 +172,7 @@ class BrokerLogParser:
         yield IsrChangesFrame, self.isr_changes
         yield PendingUploadLookupsFrame, self.pending_upload_lookups
         yield TruncatedLogsFrame, self.truncated_logs
+        yield LoggedUncleanElectionsFrame, self.unclean_elections
 
     @property
     def row_count(self) -> int:

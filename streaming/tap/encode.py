@@ -18,6 +18,7 @@ from twin.engine.frames import Frame, FrameHeader
 from twin.tables.observations import (
     FetchesFrame,
     IsrChangesFrame,
+    LoggedUncleanElectionsFrame,
     PendingUploadLookupsFrame,
     TruncatedLogsFrame,
 )
@@ -68,7 +69,8 @@ def messages(
         encoded: list[bytes] = []
         # ISR changes first: the query keeps a fetch longer if it was pending at such a change.
         for table in (
-            IsrChangesFrame, FetchesFrame, PendingUploadLookupsFrame, TruncatedLogsFrame
+            IsrChangesFrame, FetchesFrame, PendingUploadLookupsFrame, TruncatedLogsFrame,
+            LoggedUncleanElectionsFrame,
         ):  # fmt: skip
             if kinds[table.kind]:
                 arrow = _arrow_table(table, kinds[table.kind], parser.broker)

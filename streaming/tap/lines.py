@@ -8,6 +8,8 @@ Two kinds of line matter, and all others are skipped as early as possible:
 * The server log of a leader states why it shrinks an ISR, when the controller has agreed, and of
   which partitions it became a follower. When a broker starts, it states where each log ends, and
   then to where it truncates the logs of which it has become a follower.
+* The log of a controller states which elections were unclean, whatever took the replica out of the
+  ISR before.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ _UPDATE: Final = b"ISR updated to "
 _FOLLOW: Final = b"Added fetcher to broker "
 _LOAD: Final = b"Completed load of Log("
 _TRUNCATE: Final = b"] Truncating to offset "
+_UNCLEAN: Final = b" UNCLEAN partition change for "
 _BEFORE_3_0: Final = b'"partitionResponses"'
 """A field of fetch responses that is called ``partitions`` since Kafka 3.0."""
 
@@ -64,6 +67,10 @@ _LOADED: Final = re.compile(
 _TRUNCATED: Final = re.compile(
     rb"\[UnifiedLog partition=(?P<topic>\S+)-(?P<partition>\d+), dir=.*\] "
     rb"Truncating to offset (?P<to>\d+)"
+)
+_ELECTED: Final = re.compile(
+    _UNCLEAN + rb"(?P<topic>\S+)-(?P<partition>\d+) with topic ID \S+: "
+    rb".*\bleader: -?\d+ -> (?P<leader>\d+),.*\bleaderEpoch: \d+ -> (?P<epoch>\d+)"
 )
 _REMOVED: Final = re.compile(
     rb"\(brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: (-?\d+)\)"
@@ -131,6 +138,19 @@ class TruncationLine:
     to_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class UncleanElectionLine:
+    """A controller's statement that a leader was neither in the ISR nor in the ELR.
+
+    Source: PartitionRegistration.maybeLogPartitionChange, Kafka 3.3 to 4.3.
+    """
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+
+
 CompletedRequest = CompletedFetch | CompletedListOffsets | CompletedAlterPartition
 LogLine = (
     CompletedRequest
@@ -139,6 +159,7 @@ LogLine = (
     | FollowerLine
     | LoadedLogLine
     | TruncationLine
+    | UncleanElectionLine
 )
 
 _DECODERS: Final[dict[int, msgspec.json.Decoder[Any]]] = {
@@ -159,7 +180,7 @@ def parse(line: bytes, zone: ZoneInfo | None = None) -> tuple[int, LogLine] | No
     Raises:
         InvalidLineError: the reason is ``request`` (the broker parsed the request before its log
             was enabled, so it is not logged), ``kafka_before_3_0``, ``json``, ``timestamp``,
-            ``shrink``, ``isr``, ``load`` or ``truncation``.
+            ``shrink``, ``isr``, ``load``, ``truncation`` or ``election``.
     """
     at = line.find(_REQUEST)
     if at >= 0:
@@ -176,6 +197,8 @@ def parse(line: bytes, zone: ZoneInfo | None = None) -> tuple[int, LogLine] | No
         return _logged_at_ms(line, zone), _loaded_log(line)
     if line.find(_TRUNCATE) >= 0:
         return _logged_at_ms(line, zone), _truncation(line)
+    if line.find(_UNCLEAN) >= 0:
+        return _logged_at_ms(line, zone), _unclean_election(line)
     return None
 
 
@@ -247,6 +270,18 @@ def _truncation(line: bytes) -> TruncationLine:
         topic=match["topic"].decode("ascii", "replace"),
         partition=int(match["partition"]),
         to_offset=int(match["to"]),
+    )
+
+
+def _unclean_election(line: bytes) -> UncleanElectionLine:
+    match = _ELECTED.search(line)
+    if match is None:
+        raise InvalidLineError("election")
+    return UncleanElectionLine(
+        topic=match["topic"].decode("ascii", "replace"),
+        partition=int(match["partition"]),
+        leader=int(match["leader"]),
+        leader_epoch=int(match["epoch"]),
     )
 
 

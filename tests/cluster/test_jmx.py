@@ -43,6 +43,9 @@ BYTES: Final = re.compile(r"bytes_(in|out)_per_s$")
 
 RATIOS: Final = ("request_handlers_idle_ratio", "remote_reader_idle_ratio")
 
+MAGIC_AT: Final = 16
+"""Of a batch of records, in bytes from its start."""
+
 Row = Mapping[str, Any]
 
 
@@ -154,6 +157,30 @@ def test_an_idle_tiered_broker_reports_every_signal_but_those_that_need_an_event
     # The twin's topics and its own fetches are bytes; nobody writes to this one.
     quiet = [n for n in BROKER_METRICS if n.endswith("_per_s") and not BYTES.search(n)]
     assert {name: row[name] for name in quiet} == dict.fromkeys(quiet, 0.0)
+
+
+def test_a_partition_that_the_log_cleaner_gives_up_is_counted(
+    cluster: LocalCluster, rows: Rows
+) -> None:
+    """The first batch is of a format that no Kafka has."""
+    topic = "cannot-be-cleaned"
+    BrokerClient(cluster).create(
+        topic, [[EMPTY]],
+        {
+            "cleanup.policy": "compact", "internal.segment.bytes": "16384",
+            "min.cleanable.dirty.ratio": "0.01",
+        },
+    )  # fmt: skip
+    before = rows.until(lambda latest: set(latest) == {1, 2, 3})
+    assert [before[b]["uncleanable_partitions"] for b in (1, 2, 3)] == [0, 0, 0]
+    produce(cluster, topic, 100)
+    log = cluster.layout.disks(EMPTY)[0] / f"{topic}-0" / f"{0:020}.log"
+    with log.open("r+b") as file:
+        file.seek(MAGIC_AT)
+        file.write(b"\x09")
+    latest = rows.until(lambda latest: latest.get(EMPTY, {}).get("uncleanable_partitions") == 1, 90)
+    assert latest[EMPTY]["log_cleaner_dead_threads"] == 0
+    assert latest[LEADER]["uncleanable_partitions"] == 0
 
 
 def test_old_offsets_show_as_remote_reads_of_the_leader_and_of_nobody_else(

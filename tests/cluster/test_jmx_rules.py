@@ -46,7 +46,7 @@ rules:
   - pattern: 'kafka\.(\w+)<type=(UNSEEN\w+), name=(\w+)PerSec><>Count'
     name: kafka_$1_$2_$3_total
     type: COUNTER
-  - pattern: 'kafka\.(\w+)<type=(\w+), name=(\w+), (\w+)=([^,]+)><>Value'
+  - pattern: 'kafka\.(\w+)<type=(\w+), name=([\w-]+), (\w+)=([^,]+)><>Value'
     name: kafka_$1_$2_$3
     labels: {"$4": "$5"}
   - {pattern: 'kafka\.(\w+)<type=(\w+), name=(\w+)><>Value', name: kafka_$1_$2_$3}

@@ -114,6 +114,13 @@ def first_lost(cluster: LocalCluster, writers: Writers, number: int, before: int
     return min(offset for offset, value in acked.items() if now.get(offset) != value)
 
 
+def log_ends(cluster: LocalCluster, topic: str) -> dict[int, int]:
+    """The log end offset of each partition's leader."""
+    with closing(KafkaConsumer(bootstrap_servers=cluster.bootstrap)) as consumer:
+        ends = consumer.end_offsets([TopicPartition(topic, n) for n in PARTITIONS])
+    return {tp.partition: end for tp, end in ends.items()}
+
+
 class Tap:
     """Parses the lines that a broker logs from now on into frames."""
 
@@ -213,6 +220,55 @@ def test_an_unclean_election_loses_what_the_twin_says(five: LocalCluster) -> Non
             assert (away["broker"], away["to_offset"]) == (4, loss["start_offset"])
         found = restart_with_tap(five, watch, topic)
         assert {n: loss["end_offset"] for n, loss in found.items()} == ends
+
+
+@pytest.mark.parametrize("tapped", [False, True])
+def test_an_unclean_election_that_follows_the_shrink_within_a_cycle(
+    five: LocalCluster, tapped: bool
+) -> None:
+    """Nobody polls between the shrink and the election. What is lost was acknowledged by all."""
+    topic = f"lost-within-a-cycle-{tapped}".lower()
+    with (
+        watched(five, topic, UNCLEAN) as (client, watch, _),
+        closing(KafkaProducer(bootstrap_servers=five.bootstrap, acks="all")) as all_,
+        closing(
+            KafkaProducer(bootstrap_servers=five.bootstrap, acks=1, enable_idempotence=False)
+        ) as one,
+    ):
+        write(all_, topic, 50)
+        taps = [Tap(five, node.id) for node in five.status()]  # who controls is not known
+        five.pause(5)
+        write(one, topic, 1)  # the answer that a fetch of before the pause waits for has this
+        write(one, topic, 20)
+        watch.look()
+        until(lambda: all(client.partition(1, topic, n).isr == {4} for n in PARTITIONS), 60)
+        write(all_, topic, 30)
+        five.kill(4)
+        five.resume(5)
+        until(lambda: all(client.partition(1, topic, n).leader == 5 for n in PARTITIONS), 60)
+        found = until(
+            lambda: len(it := losses(watch, topic)) == len(PARTITIONS) and it, 60,
+            "the twin knows of no loss",
+        )  # fmt: skip
+        if tapped:
+            for tap in taps:
+                tap.give(watch)
+            found = losses(watch, topic)
+        starts = log_ends(five, topic)  # nobody writes to 5
+        assert set(starts.values()) <= {50, 51}
+        for n, loss in found.items():
+            assert (loss["start_offset"], loss["start_is_exact"]) == (starts[n], True)
+            assert 71 <= loss["end_offset"] <= 101
+            assert loss["acknowledged"] in ("possible", "certain")
+            assert shown(watch, topic)[n]["unclean_elections"] or not tapped
+            assert loss["cause"] == "unclean" or not tapped
+
+
+def write(producer: KafkaProducer, topic: str, count: int) -> None:
+    """So many records into each partition, each acknowledged as the producer asks for."""
+    sent = [producer.send(topic, b"x", partition=n) for n in PARTITIONS for _ in range(count)]
+    for future in sent:
+        future.get(30)
 
 
 def test_a_clean_failover_loses_what_the_old_leaders_log_says(five: LocalCluster) -> None:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from streaming.lab.cluster import LocalCluster
-from tests.cluster.broker_client import LATEST, LATEST_TIERED, BrokerClient
+from tests.cluster.broker_client import (
+    BROKER_RESOURCE,
+    EARLIEST,
+    LATEST,
+    LATEST_TIERED,
+    TOPIC_RESOURCE,
+    BrokerClient,
+)
 from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import keys, watching
 from tests.reading import conditions
 from tests.waiting import until
 from twin.declarations.table import UNKNOWN
+from twin.engine.changes import changes
 from twin.engine.state import ShardState
+from twin.questions.min_isr import cleared_elrs, with_min_isr
 from twin.rules.reading.open_transactions import OpenTransactions
 from twin.rules.replication.caught_up import InSync, Lag
 from twin.rules.replication.high_watermark import HighWatermarks, HighWatermarkSource
@@ -157,3 +167,63 @@ def test_records_that_are_deleted_by_request_are_no_contradiction(cluster: Local
             assert state[TierStates].tier_state[row] == TierState.BEGINS_AGAIN
             assert state[UploadLag].upload_lag_records[row] == 1
             assert "tier_disorder" not in conditions(state, row)
+
+
+def test_a_timestamp_in_the_future_keeps_a_segment_beyond_its_retention(
+    cluster: LocalCluster,
+) -> None:
+    """KAFKA-13421 and others: a segment is as old as its newest timestamp."""
+    client, now_ms, day_ms = BrokerClient(cluster), int(time.time() * 1_000), 86_400_000
+    configs = {
+        "retention.ms": "60000", "segment.ms": "60000", "internal.segment.bytes": "16384",
+        "message.timestamp.after.max.ms": str(2 * day_ms),
+    }  # fmt: skip
+    for topic, ahead_ms in (("kept-too-long", day_ms), ("not-kept", -day_ms)):
+        client.create(topic, [[1, 2]], configs)
+        produce(cluster, topic, 1, first_ms=now_ms + ahead_ms)
+        produce(cluster, topic, ALL, first_ms=now_ms - day_ms)
+    until(lambda: client.offset(1, "not-kept", 0, EARLIEST) > 1, 30, "retention does not work")
+    with watching(cluster.bootstrap) as watch:
+
+        def is_overdue(topic: str) -> bool:
+            row = row_of(watch.state, topic)
+            return "kept_beyond_retention" in conditions(watch.state, row)
+
+        # First timestamps are looked up in rounds.
+        until(lambda: watch.look() and is_overdue("kept-too-long"), 60, "it is not found")
+        assert client.offset(1, "kept-too-long", 0, EARLIEST) == 0
+        until(lambda: watch.look() and not is_overdue("not-kept"), 60, "nothing is deleted")
+        assert is_overdue("kept-too-long")
+
+
+@contextmanager
+def inherited_min_isr(client: BrokerClient, value: str) -> Iterator[None]:
+    """Topics without a min.insync.replicas of their own have that one meanwhile."""
+    client.configure(BROKER_RESOURCE, "", min_insync_replicas=value)
+    try:
+        yield
+    finally:
+        client.configure(BROKER_RESOURCE, "", min_insync_replicas="1")
+
+
+@pytest.mark.parametrize("least", [1, 2, 3])
+def test_another_min_isr_clears_the_elr_and_the_twin_says_what_it_costs(
+    whole: LocalCluster, least: int
+) -> None:
+    """KAFKA-20237, KAFKA-17952: also where the same value was inherited before."""
+    client, topic = BrokerClient(whole), f"elr-cleared-{least}"
+    with inherited_min_isr(client, "2"), watching(whole.bootstrap) as watch:
+        client.create(topic, [[1, 3]], {})
+        watch.look()
+        whole.stop([3])
+        until(lambda: client.partition(1, topic).elr == {3}, 60, "broker 3 is not in the ELR")
+        now = watch.look()
+        row, then = row_of(now, topic), with_min_isr(now, least)
+        costs = cleared_elrs(now, then)
+        client.configure(TOPIC_RESOURCE, topic, min_insync_replicas=str(least))
+        time.sleep(2)
+        is_cleared = client.partition(1, topic).elr == frozenset()
+        assert costs.is_cleared[row] == is_cleared
+        before, state = watch.state, watch.look()
+        events = [each.kind for each in changes(before, state) if each.topic == topic]
+        assert ("elr_lost" in events) == is_cleared

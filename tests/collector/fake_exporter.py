@@ -35,6 +35,9 @@ kafka_topic_remote_copy_lag_segments{topic="__remote_log_metadata"} 1.0
 kafka_topic_remote_copy_lag_segments{topic="orders"} 4.0
 kafka_delayed_operations{operation="Fetch"} 12.0
 kafka_delayed_operations{operation="RemoteFetch"} 1.0
+kafka_log_cleaner_dead_threads 0.0
+kafka_log_dir_uncleanable_partitions{log_dir="/disks/1"} 1.0
+kafka_log_dir_uncleanable_partitions{log_dir="/disks/2"} 2.0
 kafka_remote_read_mean_ms 5.0
 kafka_remote_reads_total 10.0
 kafka_remote_reader_idle_ratio 0.9

@@ -52,9 +52,33 @@ def test_the_settings_of_a_broker_stand_in_their_columns() -> None:
     assert columns["follower_last_tiered_fetch"] == 1
     assert (columns["lag_time_max_ms"], columns["fetch_wait_max_ms"]) == (30_000, 500)
     assert columns["default_min_isr"] == 2
+    assert columns["default_retention_ms"] == UNKNOWN
     older = broker_columns({})
     assert older["follower_last_tiered_fetch"] == 0, "a Kafka before 4.2 has no such feature"
     assert (older["lag_time_max_ms"], older["fetch_wait_max_ms"]) == (UNKNOWN, UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "value"),
+    [
+        ({"log.retention.ms": None, "log.retention.minutes": None, "log.retention.hours": "168"},
+         "default_retention_ms", 604_800_000),
+        ({"log.retention.ms": "1000", "log.retention.minutes": "5", "log.retention.hours": "168"},
+         "default_retention_ms", 1_000),
+        ({"log.retention.minutes": "5", "log.retention.hours": "168"},
+         "default_retention_ms", 300_000),
+        ({"log.retention.ms": "-1", "log.retention.hours": "168"}, "default_retention_ms", -3),
+        ({"log.retention.hours": "-1"}, "default_retention_ms", -3),
+        ({"log.retention.bytes": "-1"}, "default_retention_bytes", -3),
+        ({"log.local.retention.ms": "-2"}, "default_local_retention_ms", -2),
+        ({"log.roll.ms": None, "log.roll.hours": "24"}, "default_segment_ms", 86_400_000),
+        ({"log.segment.bytes": "1073741824"}, "default_segment_bytes", 1 << 30),
+    ],
+)  # fmt: skip
+def test_the_finest_unit_that_is_set_is_what_a_broker_keeps_its_logs_by(
+    values: dict[str, str | None], column: str, value: int
+) -> None:
+    assert broker_columns(values)[column] == value
 
 
 class Asker:

@@ -57,6 +57,9 @@ NEEDS_TWO = {
 }
 """Signals that one scrape cannot give."""
 
+SUMS = {"remote_copy_lag_bytes", "remote_copy_lag_segments", "uncleanable_partitions"}
+"""Signals of several series."""
+
 
 def changed(**values: float) -> str:
     """The text with other values of series that have no labels."""
@@ -94,6 +97,8 @@ def test_one_scrape_gives_every_signal_but_those_that_need_two() -> None:
         "remote_copy_lag_segments": 4.0,
         "remote_reader_queue_size": 1.0,
         "remote_reader_idle_ratio": 0.9,
+        "log_cleaner_dead_threads": 0.0,
+        "uncleanable_partitions": 3.0,
     }
     assert set(BROKER_METRICS) - present(values) == NEEDS_TWO
 
@@ -210,7 +215,7 @@ def test_text_of_any_kind_is_read_or_refused(text: str) -> None:
 @given(st.integers(0, len(TEXT)), st.integers(0, len(TEXT)))
 def test_cut_text_gives_nothing_that_the_whole_does_not(first: int, second: int) -> None:
     whole, part = signals(TEXT), signals(TEXT[:first])
-    for name in present(part) - {"remote_copy_lag_bytes", "remote_copy_lag_segments"}:
+    for name in present(part) - SUMS:
         assert part[name] == whole[name] or name == "remote_reader_idle_ratio"
     assert set(signals(TEXT[:first], before=TEXT[:second])) == set(BROKER_METRICS)
 

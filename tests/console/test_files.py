@@ -195,6 +195,7 @@ IN_JSON_ALONE = {
         "assigned",
     },
     "said as a risk, whose sentence is shown": {
+        "compacted_only_grows",
         "end_below_stable",
         "is_overdue",
         "isr_shrink_near",

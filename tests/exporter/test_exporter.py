@@ -124,7 +124,7 @@ def a_full_store() -> SnapshotStore:
     config = {"eligible_local_log_bytes": MIB, "eligible_local_log_ms": 86_400_000,
               "min_insync_replicas": 2, "elr_enabled": 1,
               "last_tiered_fetch": 1, "own_last_tiered_fetch": {1: 1},
-              "own_min_isr": {1: 2, 2: 2},
+              "own_settings": {"default_min_isr": {1: 2, 2: 2}},
               "capacity": dict.fromkeys(range(1, 6), (1_000, 1_000)),
               "topics": {"idle": tiered, "late": tiered}}  # fmt: skip
     idle = Log(end=50, local_start=50, last_tiered=49, reason=PendingUpload.ALL_TIERED)

@@ -31,6 +31,8 @@ NOT_SHOWN: Final = {
         "broker_one_replica_accepted_partitions",
         "broker_leader_even_share_ratio",
         "broker_min_insync_replicas",
+        "broker_log_cleaner_dead_threads",
+        "broker_uncleanable_partitions",
     ),
     "a panel shows what follows from it": (
         "partitions",

@@ -14,7 +14,7 @@ from typing import Final
 
 from tests.runner.budget import Budget
 from tests.runner.playing import Ended, Playing
-from tests.runner.schedule import Say
+from tests.runner.schedule import NO_TIME, Say
 
 MOST: Final = 20
 """Tests of a run: where more fail, no busy machine is the cause."""
@@ -41,14 +41,15 @@ def again(
     for each in ended:
         if not each.failed:
             continue
-        if len(each.failed) > MOST or each.why or time.monotonic() >= give_up_s:
+        may_pass = each.why in ("", NO_TIME)
+        if len(each.failed) > MOST or not may_pass or time.monotonic() >= give_up_s:
             not_tried.update(each.failed)
             continue
         say(f"\n--- {each.run.name}: what failed, again ---")
         playing = Playing(each.run, folder / each.run.name, environment, is_again=True)
         while (result := playing.ended()) is None:
             if time.monotonic() >= give_up_s:
-                result = playing.end("no time is left")
+                result = playing.end(NO_TIME)
                 break
             time.sleep(0.2)
         say(result.log.read_text(errors="replace").rstrip())

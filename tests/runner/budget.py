@@ -14,6 +14,9 @@ MINUTES: Final = "TEST_MINUTES"
 REPORT_S: Final = 30.0
 """Kept for the last lines."""
 
+AGAIN_S: Final = 300.0
+"""Kept once a test has failed, to play it again."""
+
 
 class Budget:
     """The time that is left, and how slow this machine is.
@@ -25,7 +28,7 @@ class Budget:
     def __init__(self, limit_s: float | None, now: Callable[[], float]) -> None:
         self._now = now
         self._end_s = None if limit_s is None else now() + limit_s - REPORT_S
-        self._took_min = self._declared_min = 0.0
+        self._took_min = self._declared_min = self._kept_s = 0.0
 
     @property
     def slowness(self) -> float:
@@ -33,8 +36,17 @@ class Budget:
 
     @property
     def left_s(self) -> float:
-        """Seconds that are left; endless without a limit."""
+        """Seconds that are left for all; endless without a limit."""
         return float("inf") if self._end_s is None else self._end_s - self._now()
+
+    @property
+    def left_for_runs_s(self) -> float:
+        """Seconds that are left for runs: some are kept to play failed tests again."""
+        return self.left_s - self._kept_s
+
+    def keep_for_failed(self) -> None:
+        """Keep time to play a failed test again: it may have failed since the machine is slow."""
+        self._kept_s = AGAIN_S
 
     def note(self, run: Run, took_s: float) -> None:
         """A run has ended after so many seconds."""
@@ -46,7 +58,7 @@ class Budget:
 
     def allows(self, run: Run) -> bool:
         """The run is expected to end in time if it begins now."""
-        return self.expected_s(run) <= self.left_s
+        return self.expected_s(run) <= self.left_for_runs_s
 
 
 def limit_s(environment: Mapping[str, str] = os.environ) -> float | None:

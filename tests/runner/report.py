@@ -13,7 +13,7 @@ from tests.runner.again import Again
 from tests.runner.declared import Run
 from tests.runner.due import Due
 from tests.runner.playing import Ended, counts
-from tests.runner.schedule import Played
+from tests.runner.schedule import NO_TIME, Played
 
 PACKAGES: Final = {
     "chromium": "chromium", "promtool": "prometheus", "amtool": "prometheus-alertmanager",
@@ -58,7 +58,7 @@ def verdict(played: Played, again: Again, due: Iterable[Due], runs: Iterable[Run
     for each in played.ended:
         tests = tuple(test for test in each.failed if test not in again.passed)
         only_failed_tests = each.code == 1 and each.failed and not each.why
-        if tests or not (each.is_good or only_failed_tests or each.why == "no time is left"):
+        if tests or not (each.is_good or only_failed_tests or each.why == NO_TIME):
             failed[each.run.name] = tests
         elif each.why and not each.run.group:
             unproved.add(each.run.name)
@@ -82,7 +82,7 @@ def lines(played: Played, again: Again, found: Verdict, took: Took) -> Iterator[
         "of this machine, containers and whatever else it did included"
     )
     yield from _skipped(played.ended)
-    unfinished = {e.run.name: e.why for e in played.ended if e.why == "no time is left"}
+    unfinished = {e.run.name: e.why for e in played.ended if e.why == NO_TIME}
     if left := played.left_out | unfinished:
         yield "\n--- left out: not asserted by this run ---"
         for name, why in left.items():

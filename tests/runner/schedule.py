@@ -30,6 +30,9 @@ HANGS_AFTER_MIN: Final = 15.0
 
 _LOOK_S: Final = 0.2
 
+NO_TIME: Final = "no time is left"
+"""Why a run was ended."""
+
 Say = Callable[[str], None]
 
 
@@ -60,13 +63,18 @@ def fits(run: Run, playing: Iterable[Run], cores: float) -> bool:
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:
-    """What prepares others; then the longest way to the end, with all that waits for it."""
+    """The order in which runs begin, if they fit.
+
+    Runs that prepare others come first, then runs that are alone, then those that are always
+    played, which must not lack time at the end, and then groups. Among equals the one comes first
+    that takes longest, together with all that wait for it.
+    """
 
     def way(run: Run) -> float:
         waiting = (way(other) for other in runs if run.name in other.after)
         return run.minutes + max(waiting, default=0.0)
 
-    return sorted(runs, key=lambda run: (run.is_pytest, not run.alone, -way(run)))
+    return sorted(runs, key=lambda run: (run.is_pytest, not run.alone, bool(run.group), -way(run)))
 
 
 def play(
@@ -94,6 +102,8 @@ def play(
                     # What prepares depends on caches, what fills gaps on the others.
                     if ended.run.is_pytest and not (ended.why or ended.run.fills):
                         budget.note(ended.run, ended.wall_s)
+                    if ended.failed:
+                        budget.keep_for_failed()
                     _show(ended, time.monotonic() - began_s, say)
             for run in list(waiting):
                 names = {other.name for other in waiting} | {each.run.name for each in playing}
@@ -106,12 +116,15 @@ def play(
                     waiting.remove(run)
                     played.left_out[run.name] = (
                         f"it takes {budget.expected_s(run) / 60:.0f} minutes, "
-                        f"{max(0.0, budget.left_s) / 60:.0f} are left"
+                        f"{max(0.0, budget.left_for_runs_s) / 60:.0f} are left"
                     )
                 elif fits(run, (each.run for each in playing), cores):
                     waiting.remove(run)
                     playing.append(Playing(run, folder / run.name, environment))
                     say(f"[{time.monotonic() - began_s:5.0f} s] {run.name} begins")
+            if all(run.fills for run in (*waiting, *(each.run for each in playing))):
+                for each in playing:
+                    each.hurry()
             time.sleep(_LOOK_S)
     finally:
         for each in playing:  # an interrupt
@@ -120,8 +133,8 @@ def play(
 
 
 def _ended_early(each: Playing, budget: Budget) -> Ended | None:
-    if budget.left_s <= 0:
-        return each.end("no time is left")
+    if budget.left_for_runs_s <= 0:
+        return each.end(NO_TIME)
     limit_min = max(HANGS_AFTER_MIN, HANGS_AFTER * each.run.minutes) * patience(lately=True)
     if each.played_s > limit_min * 60:
         return each.end(f"it hangs: it has not ended in {limit_min:.0f} minutes")

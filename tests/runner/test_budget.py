@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runner.budget import MINUTES, REPORT_S, Budget, limit_s
+from tests.runner.budget import AGAIN_S, MINUTES, REPORT_S, Budget, limit_s
 from tests.runner.declared import Run
 
 TEN = Run("ten", "", ("pytest",), minutes=10, cpu_minutes=5)
@@ -46,6 +46,18 @@ def test_time_passes() -> None:
     budget = Budget(100 + REPORT_S, clock)
     clock.now_s = 40
     assert budget.left_s == 60
+
+
+def test_once_a_test_has_failed_time_is_kept_to_play_it_again() -> None:
+    budget = Budget(600 + AGAIN_S + REPORT_S, Clock())
+    budget.keep_for_failed()
+    budget.keep_for_failed()
+    assert (budget.left_s, budget.left_for_runs_s) == (600 + AGAIN_S, 600)
+    assert budget.allows(TEN)
+    budget = Budget(599 + AGAIN_S + REPORT_S, Clock())
+    assert budget.allows(TEN)
+    budget.keep_for_failed()
+    assert not budget.allows(TEN)
 
 
 def test_the_limit_is_in_minutes_and_none_by_default() -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.runner.again import again
 from tests.runner.budget import REPORT_S, Budget
 from tests.runner.declared import Run
 from tests.runner.playing import Playing
-from tests.runner.schedule import Played, Say, fits, in_order, play
+from tests.runner.schedule import NO_TIME, Played, Say, fits, in_order, play
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -71,8 +72,9 @@ def test_the_longest_way_to_the_end_begins_first() -> None:
     first, long = a_run("first", "pytest", minutes=5), a_run("long", "pytest", minutes=8)
     last, makes = a_run("last", "pytest", minutes=4, after=("first",)), a_run("makes")
     alone = a_run("alone", "pytest", alone=True, brokers=True)
-    assert [run.name for run in in_order([last, long, first, makes, alone])] == [
-        "makes", "alone", "first", "long", "last",
+    due = a_run("due", "pytest", minutes=9, group="console")
+    assert [run.name for run in in_order([due, last, long, first, makes, alone])] == [
+        "makes", "alone", "first", "long", "last", "due",
     ]  # fmt: skip
 
 
@@ -180,7 +182,23 @@ def test_where_no_time_is_left_what_plays_is_ended(tmp_path: Path) -> None:
     budget = Budget(REPORT_S + 1, time.monotonic)
     sleeps = a_run("sleeps", "python", "-c", "import time; time.sleep(600)", minutes=0.001)
     [ended] = played(tmp_path, sleeps, budget=budget)[0].ended
-    assert (ended.why, ended.is_good) == ("no time is left", False)
+    assert (ended.why, ended.is_good) == (NO_TIME, False)
+
+
+WAITS_FOR_ITS_SHARE = """
+import pathlib, sys, time
+own = pathlib.Path("/proc/self/autogroup")
+end_s = time.monotonic() + 60
+while own.exists() and not own.read_text().rstrip().endswith("nice 0"):
+    if time.monotonic() > end_s: sys.exit(own.read_text())
+    time.sleep(0.05)
+"""
+
+
+def test_a_run_that_fills_gaps_has_its_whole_share_once_no_other_is_left(tmp_path: Path) -> None:
+    filler = a_run("filler", "python", "-c", WAITS_FOR_ITS_SHARE, fills=True)
+    [ended] = played(tmp_path, filler)[0].ended
+    assert ended.is_good, ended.log.read_text()
 
 
 FLAKY = """
@@ -204,6 +222,17 @@ def test_what_failed_is_played_again_and_what_passed_then_is_told_apart(tmp_path
     assert passed.endswith("test_fails_once")
     assert failed.endswith("test_fails")
     assert ended.last_line.startswith("2 failed, 1 passed"), "its own log is still there"
+
+
+def test_what_failed_in_a_run_that_time_ended_is_played_again_and_of_one_that_hung_it_is_not(
+    tmp_path: Path,
+) -> None:
+    result, _ = played(tmp_path / "logs", suite(tmp_path / "suite", FLAKY))
+    [ended] = result.ended
+    for why, tried in (("it hangs", 0), (NO_TIME, 2)):
+        late = again([replace(ended, why=why)], tmp_path / "logs", os.environ, UNLIMITED, SILENT)
+        assert len(late.passed) + len(late.failed) == tried
+        assert len(late.not_tried) == 2 - tried
 
 
 def test_of_too_many_failed_tests_none_is_played_again(tmp_path: Path) -> None:

@@ -325,6 +325,27 @@ def test_lines_of_that_form_without_an_offset_are_counted():
     assert log.invalid_lines == {"load": 1, "truncation": 1}
 
 
+UNCLEAN = (
+    "[QuorumController id=3] UNCLEAN partition change for orders-eu-3 with topic ID "
+    "apSdkDAmQQik34yTHM5ATQ: isr: [4] -> [5], leader: {old} -> 5, leaderRecoveryState: RECOVERED "
+    "-> RECOVERING, leaderEpoch: 0 -> 1, partitionEpoch: 1 -> 2"
+)
+CONTROL = "org.apache.kafka.controller.ReplicationControlManager"
+
+
+@pytest.mark.parametrize("old", [4, -1])
+def test_a_controller_logs_which_leader_it_elected_uncleanly(old: int):
+    log = parsed(stamped(T0_MS, UNCLEAN.format(old=old), "INFO", CONTROL))
+    assert log.unclean_elections == [("orders-eu", 3, 5, 1, T0_MS)]
+    assert log.invalid_lines == {}
+
+
+def test_an_unclean_change_that_names_no_leader_is_counted():
+    line = UNCLEAN.format(old=4).replace(" leader: 4 -> 5,", "")
+    log = parsed(stamped(T0_MS, line, "INFO", CONTROL))
+    assert (log.unclean_elections, log.invalid_lines) == ([], {"election": 1})
+
+
 def test_a_followers_lookup_of_the_earliest_pending_upload_is_a_row():
     log = parsed(list_offsets(-6), list_offsets(-1), list_offsets(-6, follower=-2))
     assert [tuple(start) for start in log.pending_upload_lookups] == [("t", 0, 3, T0_MS - 2, 36, 0)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from streaming.exporter.views import api as api_views
-from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
+from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
 from tests.modules import module_of
 from twin.builtin import CATALOG, catalog
 from twin.declarations.declare import election_rule, gauge, rule
@@ -14,6 +16,7 @@ from twin.declarations.signature import DeclarationError, EachRule
 from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
+from twin.proposals.kip501_election import Kip501Outages
 from twin.questions import whatif
 from twin.rules.election.ballots import Ballot, in_isr
 from twin.rules.election.next_leader import NextLeaders
@@ -61,6 +64,23 @@ def test_kip501_elects_a_replica_that_its_leader_should_have_kept():
 def test_kip501_does_not_elect_one_of_which_that_is_not_known(pending, rejoined_at_ms):
     state = left(a_state(ALONE), 3, pending, rejoined_at_ms)
     assert next_leader(state, "kip501") == (NO_BROKER, Outcome.NONE)
+
+
+def test_an_outage_that_kip501_prevents_is_known_for_as_long_as_it_lasts():
+    state, at_ms = left(a_state(ALONE), 3, pending=1), NOW_MS
+    polled = replace(state[IsrShrinks], logged_at_ms=np.array([UNKNOWN]))
+    state = state.with_tables(polled)
+    lost = replace(ALONE, leader=NO_BROKER, offline=(1,), silent=(1,), epoch=2)
+    for minutes in (1, 9, 11, 300):
+        at_ms = NOW_MS + minutes * 60_000
+        state, _ = step(state, [partitions_frame([lost], at_ms)], at_ms)
+        assert state[Standings].leader.tolist() == [NO_BROKER]
+        assert state[Standings.under("kip501")].leader.tolist() == [3], minutes
+        assert len(state[IsrShrinks]) == (minutes < 10)
+    at_ms += 5_000
+    state, _ = step(state, [partitions_frame([replace(ALONE, epoch=3)], at_ms)], at_ms)
+    assert len(state[Kip501Outages]) == 0
+    assert state[Standings.under("kip501")].in_sync.tolist() == [1]
 
 
 def test_kip501_does_not_elect_one_whose_disk_is_offline():

@@ -22,6 +22,7 @@ from tests.builders import (
     epoch_ends_frame,
     group_offsets_frame,
     groups_frame,
+    logged_unclean_election_frame,
     partitions_frame,
     problems_frame,
     replicas_frame,
@@ -271,6 +272,8 @@ def a_cycle(
         end = to_offset + rng.randint(1, 9)
         broker = rng.choice(part.replicas)
         frames.append(truncated_logs_frame(part, broker, end, to_offset, cut_ms))
+        elected = rng.choice(part.replicas), rng.randint(0, part.epoch)
+        frames.append(logged_unclean_election_frame(part, *elected, cut_ms))
     return [*frames, problems_of(rng, at_ms), *frames_of_groups(rng, parts, at_ms)]
 
 
@@ -298,6 +301,9 @@ def frames_of_groups(rng: random.Random, parts: list[Partition], at_ms: int) -> 
     return frames + [group_offsets_frame(read[i::split], at_ms) for i in range(split)]
 
 
+LOGGED_ONCE = {"truncated_logs", "logged_unclean_elections"}
+
+
 @examples(150)
 @given(seed=st.integers(0, 10**9), cycles=st.integers(1, 4))
 def test_frames_of_one_cycle_commute_and_repeats_and_late_ones_change_nothing(seed, cycles):
@@ -315,7 +321,7 @@ def test_frames_of_one_cycle_commute_and_repeats_and_late_ones_change_nothing(se
             at_ms = max(frame.header.observed_at_ms, one_by_one.observed_at_ms)
             one_by_one, _ = step(one_by_one, [frame], at_ms)
         # A partition that was deleted and created again since has not seen the line before.
-        past += [frame for frame in frames if frame.header.kind != "truncated_logs"]
+        past += [frame for frame in frames if frame.header.kind not in LOGGED_ONCE]
         assert same(whole, one_by_one)
 
 

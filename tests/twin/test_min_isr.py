@@ -21,7 +21,7 @@ from twin.rules.partitions.topic_configs import ControllerMinIsr, LeaderMinIsr
 def test_a_topic_without_its_own_has_that_of_its_leaders_broker(inherited, own, expected):
     settings = {"min_insync_replicas": 1, "min_isr_inherited": inherited}
     part = Partition(isr=(1, 2))
-    state = a_state(part, topics={"t": settings}, own_min_isr=own)
+    state = a_state(part, topics={"t": settings}, own_settings={"default_min_isr": own})
     assert state[LeaderMinIsr].min_isr.tolist() == [expected]
     assert state[ControllerMinIsr].controller_min_isr.tolist() == [1]
     assert ("under_min_isr" in conditions(state)) == (expected > 2)

@@ -11,15 +11,22 @@ from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.other_settings import OtherSettings
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
+from twin.engine.state import ShardState
 
 MINUTES = (0, 15, 30)
+Settings = dict[str, dict[int, int]]
 
 
-def differing(min_isr: dict[int, int], shards: int = 1, **more) -> list[int] | None:
+def judged(
+    min_isr: dict[int, int], shards: int = 1, settings: Settings | None = None, **more
+) -> ShardState:
+    """The cluster's own shard after half an hour with those settings of its brokers."""
     cycles = []
     for at_ms in (NOW_MS + minute * 60_000 for minute in MINUTES):
         frames = [
-            brokers_frame((1, 2, 3), at_ms, min_isr=min_isr, **more),
+            brokers_frame(
+                (1, 2, 3), at_ms, settings={"default_min_isr": min_isr, **(settings or {})}, **more
+            ),
             partitions_frame([Partition("t0")], at_ms),
         ]
         cycles.append((frames, at_ms))
@@ -27,7 +34,11 @@ def differing(min_isr: dict[int, int], shards: int = 1, **more) -> list[int] | N
     for of_cycle in reported(CATALOG, cycles, shards, ["t0"]):
         state, _ = step_cluster(state, list(of_cycle))
     assert state[OtherSettings].broker.tolist() == [1, 2, 3]
-    return state[ClusterRisks].brokers("broker_settings_differ")
+    return state
+
+
+def differing(*given, **more) -> list[int] | None:
+    return judged(*given, **more)[ClusterRisks].brokers("broker_settings_differ")
 
 
 LAGS = {1: 30_000, 2: 30_000, 3: 30_000}
@@ -48,3 +59,25 @@ def test_a_broker_that_leads_by_another_setting_than_most_is_named(min_isr, lags
 
 def test_a_broker_of_unknown_settings_differs_from_nobody():
     assert differing({1: 2, 2: 2, 3: UNKNOWN}, lag_time_max_ms=LAGS) == []
+
+
+WEEK_MS = 7 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "brokers"),
+    [
+        ({"default_retention_ms": {1: WEEK_MS, 2: WEEK_MS, 3: WEEK_MS}}, []),
+        ({"default_retention_ms": {1: WEEK_MS, 2: WEEK_MS, 3: 3_600_000}}, [3]),
+        ({"default_retention_ms": {1: WEEK_MS, 2: WEEK_MS}}, []),
+        ({"default_local_retention_bytes": {1: -2, 2: 1 << 30, 3: -2}}, [2]),
+        ({"default_segment_bytes": {1: 1 << 20, 2: 1 << 30, 3: 1 << 30}}, [1]),
+    ],
+)
+def test_a_broker_that_keeps_another_log_than_most_is_named(settings, brokers):
+    assert differing({}, settings=settings) == brokers
+
+
+def test_a_setting_that_only_some_brokers_have_told_leaves_the_others_unjudged():
+    told = {"default_retention_ms": {1: WEEK_MS, 2: WEEK_MS}}
+    assert judged({}, settings=told)[OtherSettings].differs.tolist() == [0, 0, UNKNOWN]

@@ -1,10 +1,13 @@
 """Local logs against the retention that should bound them."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
 from tests.reading import computed, conditions
 from twin.rules.tiering.overdue import Overdue
+from twin.step import step
 from twin.tables.enums import PendingUpload
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -57,9 +60,28 @@ def test_what_is_not_uploaded_is_not_overdue():
     assert is_overdue(Log(end=1_000, last_tiered=989, local_start=90, size_bytes=9_100), by_size)
 
 
-@pytest.mark.parametrize("started_ms", [0, NOW_MS + DAY_MS, -1])
+@pytest.mark.parametrize("started_ms", [0, NOW_MS + 3 * HOUR_MS, -1])
 def test_a_timestamp_that_cannot_be_says_nothing_of_the_age(started_ms):
     assert not is_overdue(Log(started_ms=started_ms), PLAIN)
+
+
+def test_a_segment_whose_timestamps_are_in_the_future_is_not_deleted_before_then():
+    """KAFKA-13421: 28 hours is what a log may have, of which a day is retention."""
+    assert is_overdue(Log(started_ms=NOW_MS + 4 * HOUR_MS), PLAIN)
+    assert not is_overdue(Log(started_ms=NOW_MS + 4 * HOUR_MS), PLAIN | {"retention_ms": -1})
+
+
+@pytest.mark.parametrize("started_ms", [-1, 0, NOW_MS + 29 * HOUR_MS])
+def test_what_is_there_for_longer_than_retention_is_overdue_whatever_its_timestamp(started_ms):
+    part = Partition(replicas=(1,), log=Log(end=500, started_ms=started_ms))
+    state, at_ms = a_state(part, topics={"t": PLAIN}), NOW_MS
+    for hours, start, overdue in ((27, 0, False), (28, 0, True), (29, 500, False)):
+        at_ms = NOW_MS + hours * HOUR_MS
+        log = Log(end=900, start=start, local_start=start, started_ms=started_ms)
+        later = replace(part, log=log)
+        frames = [partitions_frame([later], at_ms), replicas_frame([later], at_ms)]
+        state, _ = step(state, frames, at_ms)
+        assert state[Overdue].is_overdue.tolist() == [[overdue]], hours
 
 
 @pytest.mark.parametrize(
@@ -67,3 +89,14 @@ def test_a_timestamp_that_cannot_be_says_nothing_of_the_age(started_ms):
 )
 def test_without_a_limit_that_is_known_nothing_is_overdue(settings):
     assert not is_overdue(Log(started_ms=NOW_MS - 30 * DAY_MS), PLAIN | settings)
+
+
+def test_a_log_of_a_replica_that_does_not_answer_becomes_no_older():
+    """Its broker is away for a month; nothing is known of what it would have deleted."""
+    part = Partition(replicas=(1, 2), log=Log(started_ms=NOW_MS - 20 * HOUR_MS))
+    state, at_ms = a_state(part, topics={"t": PLAIN}), NOW_MS + 30 * DAY_MS
+    away = replace(part, silent=(2,), logs={1: Log(end=900, start=800, local_start=800,
+                                                   started_ms=at_ms - HOUR_MS)})  # fmt: skip
+    frames = [partitions_frame([away], at_ms), replicas_frame([away], at_ms)]
+    state, _ = step(state, frames, at_ms)
+    assert state[Overdue].is_overdue.tolist() == [[False, False]]

@@ -17,6 +17,7 @@ from tests.builders import (
     brokers_frame,
     epoch_ends_frame,
     isr_changes_frame,
+    logged_unclean_election_frame,
     partitions_frame,
     replicas_frame,
 )
@@ -129,6 +130,19 @@ def test_an_unclean_election_is_told_once_and_shown_for_an_hour():
         assert (texts, is_open(state)) == ([], is_shown)
 
 
+@pytest.mark.parametrize("isr", [(1,), ()])
+def test_a_leader_that_comes_back_after_itself_was_not_elected_uncleanly(isr):
+    """The only replica's log directory fails, and its broker is started again with it."""
+    alone = Partition(replicas=(1,), log=Log(6_000))
+    state = a_state(alone, brokers=(1, 2))
+    lost = Partition(replicas=(1,), leader=-1, isr=isr, offline=(1,), silent=(1,), epoch=2)
+    state, texts = after(state, lost, NOW_MS + SECOND)
+    assert texts == []
+    back = Partition(replicas=(1,), epoch=3, log=Log(6_500))
+    state, texts = after(state, back, NOW_MS + 2 * SECOND, 6_000)
+    assert (texts, is_open(state), shown(state)) == ([], False, [])
+
+
 def test_a_removal_that_a_tap_logged_makes_a_member_of_the_isr_an_unclean_leader():
     state = a_state(led_by_1(isr=(1, 2)), brokers=(1, 2))
     removed = isr_changes_frame([Moved(NOW_MS + SECOND, part=led_by_1())], NOW_MS + 2 * SECOND)
@@ -146,6 +160,42 @@ def test_a_loss_that_turns_out_to_be_unclean_later_is_told_then():
     assert "at least 100 records lost" in text
     state, texts = after(state, led_by_2(), NOW_MS + 4 * SECOND)
     assert (texts, is_open(state)) == ([], True)
+
+
+def test_an_election_that_a_controller_logged_as_unclean_is_told_although_the_isr_seemed_safe():
+    """The controller fenced 2 after the cycle, so no broker logged that it left the ISR."""
+    state = a_state(led_by_1(isr=(1, 2)), brokers=(1, 2))
+    logged = logged_unclean_election_frame(led_by_2(), 2, led_by_2().epoch, NOW_MS + SECOND)
+    state, [text] = after(state, led_by_2(), NOW_MS + 2 * SECOND, 6_000, logged)
+    assert "records from offset 6000 on may be lost" in text
+    assert is_open(state)
+
+
+def test_an_unclean_election_that_a_controller_logged_makes_sure_of_one_that_may_have_joined():
+    state = a_state(led_by_1(), brokers=(1, 2))
+    beside = led_by_2(isr=(1, 2), silent=())
+    _, texts = after(state, beside, NOW_MS + 2 * SECOND, 6_000)
+    assert texts == []
+    logged = logged_unclean_election_frame(beside, 2, beside.epoch, NOW_MS + SECOND)
+    _, texts = after(state, beside, NOW_MS + 2 * SECOND, 6_000, logged)
+    assert len(texts) == 1
+
+
+def test_a_loss_that_a_controller_logged_as_unclean_later_is_told_then():
+    state = a_state(led_by_1(isr=(1, 2)), brokers=(1, 2))
+    state, texts = after(state, led_by_2(), NOW_MS + 2 * SECOND, 5_900)
+    assert texts == []
+    logged = logged_unclean_election_frame(led_by_2(), 2, led_by_2().epoch, NOW_MS + SECOND)
+    state, [text] = after(state, led_by_2(), NOW_MS + 3 * SECOND, None, logged)
+    assert "at least 100 records lost" in text
+    assert is_open(state)
+
+
+def test_earlier_elections_that_a_controller_logs_again_at_its_start_say_nothing_of_this_one():
+    state = a_state(led_by_1(isr=(1, 2)), brokers=(1, 2))
+    again = logged_unclean_election_frame(led_by_1(), 1, led_by_1().epoch, NOW_MS + SECOND)
+    state, texts = after(state, led_by_2(), NOW_MS + 2 * SECOND, 5_900, again)
+    assert (texts, is_open(state)) == ([], False)
 
 
 @pytest.mark.parametrize("member", [{"isr": (1, 2)}, {"elr": (2,)}])

@@ -2,7 +2,8 @@
 
 Each change of the setting, up or down, of a topic, of a broker or of the cluster, clears the ELR
 of the topics that it concerns: the controller no longer knows whether its members have what was
-acknowledged. A partition that relied on one has no clean successor then.
+acknowledged. A partition that relied on one has no clean successor then. A topic that is given the
+value which it had inherited loses it, too.
 
 Source: KIP-966; ReplicationControlManager.getTopicsWithElr and ClearElrRecord, Kafka 4.3. Measured:
 ELR [3] was [] at once.
@@ -38,7 +39,7 @@ class ClearedElrs:
 def with_min_isr(state: ShardState, min_isr: int) -> ShardState:
     """The state with that min.insync.replicas for all its partitions, judged again."""
     configs, replicas = state[TopicConfigs], state[Replicas]
-    changed = configs.min_insync_replicas != min_isr
+    changed = (configs.min_insync_replicas != min_isr) | (configs.min_isr_inherited == 1)
     configured = np.full(state.partitions, min_isr, configs.min_insync_replicas.dtype)
     in_elr = np.uint8(ReplicaFlags.IN_ELR)
     flags = np.where(changed[:, None], replicas.replica_flags & ~in_elr, replicas.replica_flags)

@@ -235,6 +235,30 @@ class BrokerConfigColumns(Table):
         "own",
         source="DescribeConfigs, min.insync.replicas",
     )
+    default_retention_ms: Int64 = column(
+        "its log.retention.ms (or minutes, or hours), by which it deletes segments of topics that "
+        "have none of their own; -3 without a limit",
+        source="DescribeConfigs, log.retention.*",
+    )
+    default_retention_bytes: Int64 = column(
+        "its log.retention.bytes; -3 without a limit",
+        source="DescribeConfigs, log.retention.bytes",
+    )
+    default_local_retention_ms: Int64 = column(
+        "its log.local.retention.ms, for tiered topics; -2 for that of retention.ms, -3 without a "
+        "limit",
+        source="DescribeConfigs, log.local.retention.ms",
+    )
+    default_local_retention_bytes: Int64 = column(
+        "its log.local.retention.bytes; -2 for that of retention.bytes, -3 without a limit",
+        source="DescribeConfigs, log.local.retention.bytes",
+    )
+    default_segment_ms: Int64 = column(
+        "its log.roll.ms (or hours)", source="DescribeConfigs, log.roll.*"
+    )
+    default_segment_bytes: Int64 = column(
+        "its log.segment.bytes", source="DescribeConfigs, log.segment.bytes"
+    )
     fetch_wait_max_ms: Int64 = column(
         "its replica.fetch.wait.max.ms: how long a leader may wait for new records before it "
         "answers a fetch of this broker",
@@ -394,7 +418,17 @@ class BrokerMetricColumns(Table):
     )
     isr_expands_per_s: Float64 = column(
         "ISR expansions a second, by the leader",
-        source="ReplicaManager IsrExpandsPerSec", fill=ABSENT,
+        source="ReplicaManager IsrExpandsPerSec",
+        fill=ABSENT,
+    )
+    log_cleaner_dead_threads: Float64 = column(
+        "threads of the log cleaner that have ended by an error",
+        source="LogCleaner DeadThreadCount",
+        fill=ABSENT,
+    )
+    uncleanable_partitions: Float64 = column(
+        "partitions that the log cleaner has given up, in all log directories",
+        source="LogCleanerManager uncleanable-partitions-count", fill=ABSENT,
     )  # fmt: skip
 
 

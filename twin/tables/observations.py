@@ -36,7 +36,7 @@ from twin.tables.columns import (
 from twin.tables.enums import SegmentState
 
 
-class BrokersFrame(Observation, BrokerConfigColumns, BrokerColumns, kind="brokers", version=4):
+class BrokersFrame(Observation, BrokerConfigColumns, BrokerColumns, kind="brokers", version=5):
     """One row a broker that is listed, or that an assignment names.
 
     The frame is complete if the cluster lists fenced brokers too (Kafka 4.0).
@@ -157,6 +157,19 @@ class TruncatedLogsFrame(Observation, PartitionKey, kind="truncated_logs", event
     to_offset: Int64 = column("log end offset since", source="the log line 'Truncating to offset'")
 
 
+class LoggedUncleanElectionsFrame(
+    Observation, PartitionKey, kind="logged_unclean_elections", event=True
+):
+    """One row a leader that a controller elected from outside the ISR and the ELR."""
+
+    broker: Int32 = column("broker id of the leader that was elected")
+    leader_epoch: Int32 = column("its leader epoch")
+    at_ms: Int64 = column(
+        "when a controller logged it first, by its clock; one that starts logs earlier ones again",
+        source="the log line 'UNCLEAN partition change'",
+    )
+
+
 class QuorumFrame(Observation, VoterColumns, kind="controller_quorum"):
     """One row a voter of the controller quorum."""
 
@@ -169,7 +182,7 @@ class ProblemsFrame(Observation, ProblemColumns, kind="problems"):
 
 
 class BrokerMetricsFrame(
-    Observation, BrokerMetricColumns, kind="broker_metrics", version=2, event=True
+    Observation, BrokerMetricColumns, kind="broker_metrics", version=3, event=True
 ):
     """One row a broker whose JMX exporter answered."""
 
@@ -219,6 +232,7 @@ OBSERVATIONS: Final[dict[str, type[Observation]]] = {
         IsrChangesFrame,
         PendingUploadLookupsFrame,
         TruncatedLogsFrame,
+        LoggedUncleanElectionsFrame,
         SegmentsFrame,
         EpochsFrame,
         BrokerMetricsFrame,

@@ -104,7 +104,7 @@ class Configs(KeyedTable, ConfigColumns, kind="configs", version=5):
         return int(getattr(self, name)[row[0]])
 
 
-class Brokers(KeyedTable, BrokerConfigColumns, BrokerColumns, kind="brokers", version=4):
+class Brokers(KeyedTable, BrokerConfigColumns, BrokerColumns, kind="brokers", version=5):
     """[B] one row a broker that is registered, or may be, sorted by id."""
 
     answered: Bool = column("it answered the newest cycle within its deadline", fill=False)
@@ -117,7 +117,7 @@ class Brokers(KeyedTable, BrokerConfigColumns, BrokerColumns, kind="brokers", ve
     silent_until_ms: Int64 = column("first answer after that silence, or unknown")
 
 
-class BrokerMetrics(KeyedTable, BrokerMetricColumns, kind="broker_metrics", version=2):
+class BrokerMetrics(KeyedTable, BrokerMetricColumns, kind="broker_metrics", version=3):
     """[M] what brokers with a JMX exporter measure themselves, sorted by id; NaN if absent."""
 
     def of_brokers(self, brokers: Int32, name: str, now_ms: int) -> Float64:
@@ -213,6 +213,14 @@ class TruncatedLogs(SparseTable, kind="truncated_logs"):
     at_ms: Int64 = column("when, by its clock")
     end_offset: Int64 = column("log end offset before")
     to_offset: Int64 = column("log end offset since")
+
+
+class LoggedUncleanElections(SparseTable, kind="logged_unclean_elections"):
+    """[N] one row an election that a controller has just logged as unclean."""
+
+    broker: Int32 = column("broker id of the leader that was elected")
+    leader_epoch: Int32 = column("its leader epoch")
+    at_ms: Int64 = column("when it was logged first")
 
 
 class IsrRemovals(SparseTable, kind="isr_removals"):

@@ -46,6 +46,8 @@ OWN: Final[Mapping[str, tuple[str, ...]]] = {
     "kafka_delayed_operations": ("operation",),
     "kafka_isr_expands_total": (),
     "kafka_isr_shrinks_total": (),
+    "kafka_log_cleaner_dead_threads": (),
+    "kafka_log_dir_uncleanable_partitions": ("log_dir",),
     "kafka_remote_read_mean_ms": (),
     "kafka_remote_reader_before_4_2_idle_ratio": (),
     "kafka_remote_reader_before_4_2_queue_size": (),
@@ -91,6 +93,13 @@ BY_BEAN: Final[Mapping[tuple[str, tuple[str, ...]], str]] = {
             "kafka_delayed_operations"
         )
         for label in ("delayedOperation", "delayedoperation")  # lowercaseOutputLabelNames
+    },
+    ("kafka_log_logcleaner_deadthreadcount", ()): "kafka_log_cleaner_dead_threads",
+    **{
+        ("kafka_log_logcleanermanager_uncleanable_partitions_count", (label,)): (
+            "kafka_log_dir_uncleanable_partitions"
+        )
+        for label in ("logDirectory", "logdirectory")
     },
     ("kafka_server_replicamanager_isrexpands_total", ()): "kafka_isr_expands_total",
     ("kafka_server_replicamanager_isrshrinks_total", ()): "kafka_isr_shrinks_total",

@@ -39,6 +39,7 @@ _STARTED: Final = (STARTED,)
 _GAUGES: Final[dict[str, tuple[Key, ...]]] = {
     "request_queue_size": (("kafka_request_queue_size",),),
     "fetch_purgatory_size": (("kafka_delayed_operations", "Fetch"),),
+    "log_cleaner_dead_threads": (("kafka_log_cleaner_dead_threads",),),
     "remote_reader_queue_size": (
         ("kafka_remote_reader_queue_size",),
         ("kafka_remote_reader_before_4_2_queue_size",),
@@ -49,6 +50,9 @@ _GAUGES: Final[dict[str, tuple[Key, ...]]] = {
     ),
 }
 """Values taken unchanged, from the first series that is served."""
+
+_SUMS: Final[dict[str, str]] = {"uncleanable_partitions": "kafka_log_dir_uncleanable_partitions"}
+"""Sums over all series of the name."""
 
 _IDLE: Final = ("kafka_request_handlers_idle_ratio",)
 _IDLE_NANOSECONDS: Final = (IDLE_NANOSECONDS,)
@@ -149,6 +153,7 @@ def signals_of(now: Scrape, before: Scrape | None) -> dict[str, float]:
         before = None
     signals = {
         **{signal: _first(now.samples, keys) for signal, keys in _GAUGES.items()},
+        **{signal: _sum(now.samples, name) for signal, name in _SUMS.items()},
         **{signal: _lag(now.samples, *names) for signal, names in _LAGS.items()},
         **{signal: _quantile(now, before, *keys) for signal, keys in _QUANTILES.items()},
         **{signal: _rate(now, before, key) for signal, key in _RATES.items()},
@@ -168,6 +173,11 @@ def _is_same_process(now: Samples, before: Samples) -> bool:
 
 def _first(now: Samples, keys: tuple[Key, ...]) -> float:
     return next((now[key] for key in keys if key in now), _ABSENT)
+
+
+def _sum(now: Samples, name: str) -> float:
+    values = [value for key, value in now.items() if key[0] == name]
+    return sum(values) if values else _ABSENT
 
 
 def _idle_ratio(now: Scrape, before: Scrape | None) -> float:

@@ -48,6 +48,23 @@ BROKER_KEYS: Final = (
     "min.insync.replicas",
     "unclean.leader.election.enable",
 )
+_HOUR_MS: Final = 3_600_000
+_DEFAULTS: Final = {
+    "default_retention_ms": (
+        ("log.retention.ms", 1), ("log.retention.minutes", 60_000),
+        ("log.retention.hours", _HOUR_MS),
+    ),
+    "default_retention_bytes": (("log.retention.bytes", 1),),
+    "default_local_retention_ms": (("log.local.retention.ms", 1),),
+    "default_local_retention_bytes": (("log.local.retention.bytes", 1),),
+    "default_segment_ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+    "default_segment_bytes": (("log.segment.bytes", 1),),
+}  # fmt: skip
+"""The broker's settings behind each column, with their units: the first that is set counts."""
+
+_NO_LIMIT: Final = -3
+"""In these columns, for Kafka's -1."""
+
 _LAST_TIERED: Final = "follower.fetch.last.tiered.offset.enable"
 BROKER_OWN_KEYS: Final = (
     "replica.selector.class",
@@ -55,6 +72,7 @@ BROKER_OWN_KEYS: Final = (
     "replica.lag.time.max.ms",
     "min.insync.replicas",
     "replica.fetch.wait.max.ms",
+    *(key for keys in _DEFAULTS.values() for key, _ in keys),
 )
 """Settings that may differ between brokers, so they are read from each broker."""
 
@@ -139,7 +157,17 @@ def broker_columns(values: Mapping[str, str | None]) -> dict[str, int]:
         "lag_time_max_ms": _number(values.get("replica.lag.time.max.ms")),
         "default_min_isr": _number(values.get("min.insync.replicas")),
         "fetch_wait_max_ms": _number(values.get("replica.fetch.wait.max.ms")),
+        **{column: _default(values, keys) for column, keys in _DEFAULTS.items()},
     }
+
+
+def _default(values: Mapping[str, str | None], keys: tuple[tuple[str, int], ...]) -> int:
+    """The first of those settings that is set, times its unit."""
+    for key, unit in keys:
+        if text := values.get(key):
+            value = int(text)
+            return _NO_LIMIT if value == _UNLIMITED else value if value < 0 else value * unit
+    return UNKNOWN
 
 
 def _replica_selector(values: Mapping[str, str | None]) -> int:

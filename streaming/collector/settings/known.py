@@ -70,6 +70,16 @@ SETTINGS: Final = (
         Level.BROKER, Use.USED,
         min_insync_replicas="the minimum of topics without one of their own, where it leads",
         replica_lag_time_max_ms="when a leader removes a follower: that of the leader's broker",
+        log_retention_ms="brokers that differ are named: each deletes by its own, and a topic "
+        "without one is judged by that of the broker that was asked",
+        log_retention_minutes="the same, where no milliseconds are set",
+        log_retention_hours="the same, where no minutes are set",
+        log_retention_bytes="as log.retention.ms",
+        log_local_retention_ms="as log.retention.ms",
+        log_local_retention_bytes="as log.retention.ms",
+        log_roll_ms="as log.retention.ms",
+        log_roll_hours="the same, where no milliseconds are set",
+        log_segment_bytes="as log.retention.ms",
         replica_fetch_wait_max_ms="how often a follower in sync fetches, for `check`",
         replica_selector_class="from which replica a consumer reads (KIP-392)",
         follower_fetch_last_tiered_offset_enable="where an empty follower starts (KIP-1023)",
@@ -80,7 +90,6 @@ SETTINGS: Final = (
         remote_log_delete_on_disable="a topic that is not tiered has no tier to judge",
         file_delete_delay_ms="within the slack that is given to retention",
         delete_retention_ms="compacted logs are not judged by age",
-        min_cleanable_dirty_ratio="compacted logs are not judged by size",
         min_compaction_lag_ms="compacted logs are not judged by age",
         message_timestamp_type="batches say it themselves",
         preallocate="sizes come from DescribeLogDirs",
@@ -113,11 +122,11 @@ SETTINGS: Final = (
         Level.TOPIC, Use.MISSING,
         follower_replication_throttled_replicas="a throttled replica looks slow; its rate is right",
         leader_replication_throttled_replicas="the same",
+        min_cleanable_dirty_ratio="a compacted log is taken to be due once half of it is new, "
+        "Kafka's default",
     ),
     *_all(
         Level.BROKER, Use.MISSING,
-        retention_ms="a static default (log.retention.*) that differs between brokers is taken "
-        "from the broker that was asked; topics that set it are right",
         remote_log_storage_system_enable="the twin does not notice a broker on which remote "
         "storage is disabled",
         message_timestamp_after_max_ms="timestamps in the future are suspect wherever they occur",

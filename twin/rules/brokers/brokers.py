@@ -206,5 +206,13 @@ METRICS: Final = (
         "Failed attempts a second of the broker's followers to build their state from remote "
         "storage.",
     ),
+    _measured(
+        "log_cleaner_dead_threads", "log_cleaner_dead_threads",
+        "Threads of the broker's log cleaner that have ended by an error.",
+    ),
+    _measured(
+        "uncleanable_partitions", "uncleanable_partitions",
+        "Partitions that the broker's log cleaner has given up.",
+    ),
 )  # fmt: skip
 """The columns of broker metrics that are exported. The others serve rules and the API."""

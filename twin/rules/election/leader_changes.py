@@ -44,6 +44,7 @@ from twin.tables.state import (
     Assignment,
     IsrRemovals,
     LoggedHighWatermarks,
+    LoggedUncleanElections,
     Partitions,
     PriorEnds,
 )
@@ -110,7 +111,7 @@ class LeaderChanges(SparseTable, kind="leader_changes", version=6):
     )
     is_unclean: Bool = column(
         "it was neither in the ISR nor in the ELR: by the cycle before, by a log that has its "
-        "removal since, or by a high watermark above its start",
+        "removal since, by a controller's log, or by a high watermark above its start",
         fill=False,
     )
     may_have_joined: Bool = column(
@@ -156,6 +157,7 @@ class Electors(TableGroup):
     configs: TopicConfigs
     removals: IsrRemovals
     watermarks: LoggedHighWatermarks
+    elections: LoggedUncleanElections
     prior: PriorEnds
     epochs: EpochEnds
 
@@ -246,7 +248,8 @@ def _with_successors(found: LeaderChanges, prev: PrevCycle, it: Electors) -> Lea
     is_safe = prev.safe.is_safe[row, it.leaders.slot[row]]
     is_removed, has_rejoined = _logged(found, leader, it.removals)
     elects_others = ~forbids_unclean_elections(it.configs)[row]
-    was_outside = is_new & ~is_safe
+    # A leader that comes back after itself has all that it had, or its log is shorter.
+    was_outside = is_new & ~is_safe & (leader != found.old_leader)
     broker, led = it.assignment.broker[row], prev.ends.leader[row] != NO_BROKER
     led_before = broker == prev.ends.leader[row][:, None]
     is_moved = led & ~(led_before & it.roles.is_assigned[row]).any(axis=1)
@@ -258,13 +261,17 @@ def _with_successors(found: LeaderChanges, prev: PrevCycle, it: Electors) -> Lea
         keys.pack(prev.outside.row, prev.outside.broker), prev.outside.end_offset,
         keys.pack(row, leader),
     )  # fmt: skip
+    was_logged = logged_as_unclean(
+        row, found.old_epoch, it.partitions.leader_epoch[row], _far(row), it.elections
+    )
+    is_removed |= was_logged
     was_in_isr = is_safe & ~elects_others & ~is_removed & ~found.is_unclean
     return replace(
         found,
         new_leader=leader,
         prior_end_offset=np.where(is_new, its_ends, found.prior_end_offset),
         is_unclean=found.is_unclean | was_outside | (is_removed & (leader != found.old_leader)),
-        may_have_joined=np.where(was_outside, joins, found.may_have_joined),
+        may_have_joined=np.where(was_outside, joins, found.may_have_joined) & ~was_logged,
         was_in_isr=np.where(is_new, was_in_isr, found.was_in_isr & ~is_removed),
     )
 
@@ -275,8 +282,13 @@ def _logged(found: LeaderChanges, leader: Int32, removals: IsrRemovals) -> tuple
     sampled_at_ms = found.sampled_at_ms
     since_ms = np.where(sampled_at_ms == UNKNOWN, found.changed_at_ms, sampled_at_ms)
     since_ms = since_ms - BROKER_CLOCK_SKEW_MS
-    far = np.full(len(found), np.iinfo(np.int64).max)
-    return logged_removals(found.row, leader, found.old_leader, since_ms, far, removals)
+    far_ms = _far(found.row)
+    return logged_removals(found.row, leader, found.old_leader, since_ms, far_ms, removals)
+
+
+def _far(row: Int32) -> Int64:
+    """[N] a time that never comes."""
+    return np.full(len(row), np.iinfo(np.int64).max)
 
 
 def logged_removals(
@@ -306,6 +318,32 @@ def logged_removals(
     removed[one[is_since & ~is_back]] = True
     rejoined[one[by_old & is_back & (removals.rejoined_at_ms[logged] > since_ms[one])]] = True
     return removed, rejoined & ~removed
+
+
+def logged_as_unclean(
+    row: Int32,
+    old_epoch: Int32,
+    leader_epoch: Int32,
+    until_ms: Int64,
+    elections: LoggedUncleanElections,
+) -> Bool:
+    """[N] a controller logged an unclean election between two leaders.
+
+    Args:
+        row: [N] partitions.
+        old_epoch: [N] leader epoch of the leader before; a line about it or an earlier one does
+            not count, whenever it was logged.
+        leader_epoch: [N] leader epoch of the leader since, or of a later one.
+        until_ms: [N] what was logged after does not count.
+        elections: as controllers logged them.
+    """
+    one, logged = keys.pairs(row.astype(np.int64), elections.row.astype(np.int64))
+    epoch = elections.leader_epoch[logged]
+    is_between = (old_epoch[one] < epoch) & (epoch <= leader_epoch[one])
+    is_between &= elections.at_ms[logged] <= until_ms[one]
+    unclean = np.zeros(len(row), bool)
+    unclean[one[is_between]] = True
+    return unclean
 
 
 def _logged_watermarks(found: LeaderChanges, logged: LoggedHighWatermarks) -> Int64:

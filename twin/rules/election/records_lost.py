@@ -58,6 +58,7 @@ from twin.declarations.table import (
 )
 from twin.rules.election.leader_changes import (
     LeaderChanges,
+    logged_as_unclean,
     logged_removals,
     logged_watermarks,
 )
@@ -69,6 +70,7 @@ from twin.tables.state import (
     GroupOffsets,
     IsrRemovals,
     LoggedHighWatermarks,
+    LoggedUncleanElections,
     Partitions,
     PriorEnds,
     TruncatedLogs,
@@ -141,6 +143,7 @@ class LossEvidence(TableGroup):
     configs: TopicConfigs
     removals: IsrRemovals
     watermarks: LoggedHighWatermarks
+    elections: LoggedUncleanElections
     groups: GroupOffsets
     cycle: Cycle
 
@@ -227,6 +230,10 @@ def _judged(it: LossEvidence, losses: RecordsLost) -> RecordsLost:
         losses.row, losses.new_leader, losses.old_leader,
         losses.sampled_at_ms - BROKER_CLOCK_SKEW_MS,
         losses.at_ms + BROKER_CLOCK_SKEW_MS, it.removals,
+    )  # fmt: skip
+    removed |= (losses.old_epoch != UNKNOWN) & logged_as_unclean(
+        losses.row, losses.old_epoch, it.partitions.leader_epoch[losses.row],
+        losses.at_ms + BROKER_CLOCK_SKEW_MS, it.elections,
     )  # fmt: skip
     logged = logged_watermarks(losses.row, losses.old_leader, losses.old_epoch, it.watermarks)
     committed = np.maximum(losses.committed_offset, logged)

@@ -5,6 +5,11 @@ are larger than retention.bytes; of a tiered topic by local retention, and only 
 log that keeps more has a reason that no API tells: a timestamp in the future, a failed move between
 disks, a dead cleaner thread.
 
+Three things tell that a log is too old: the timestamp of its first record, if it can be true; the
+time for which the twin has seen that record in the log; and a timestamp in the future, since Kafka
+keeps the segment until then. A replica that does not answer is judged at its last sample, since
+nothing is known of its log after that.
+
 Source: UnifiedLog.deleteOldSegments and isSegmentEligibleForDeletion, Kafka 4.3.
 """
 
@@ -61,17 +66,23 @@ def overdue(
     is_tiered = configs.remote_storage == 1
     kept_ms = np.where(is_tiered, configs.local_retention_ms, configs.retention_ms)
     kept_bytes = np.where(is_tiered, configs.local_retention_bytes, configs.retention_bytes)
-    oldest_ms, _ = first_timestamps(replicas)
+    oldest_ms, newest_ms = first_timestamps(replicas)
     most_bytes = over_slots(np.maximum, local.held_bytes)
     allowed_ms, allowed_bytes = kept_at_most_ms(kept_ms, configs), _kept_bytes(kept_bytes, configs)
     beyond = np.zeros(replicas.log_end_offset.shape)
     too_old = np.zeros(replicas.log_end_offset.shape, bool)
     # Most partitions have no replica that is older or larger than that.
     may_be = (now_ms - oldest_ms > allowed_ms) | (most_bytes > allowed_bytes)
+    may_be |= newest_ms - now_ms > allowed_ms - kept_ms
+    seen_ms = np.where(first.offset != UNKNOWN, now_ms - first.at_ms, 0)
+    was_there = np.flatnonzero(seen_ms > allowed_ms)
+    may_be[was_there] |= any_slot(
+        replicas.local_log_start_offset[was_there] < first.offset[was_there, None]
+    )
     row = np.flatnonzero(may_be & (configs.compacted == 0))
     if not len(row):
         return Overdue(beyond, too_old)
-    few = replicas.take(row)
+    few, first = replicas.take(row), first.take(row)
     waits = (is_tiered & (states.tier_state != TierState.COPIES_DISABLED))[row, None]
     assigned, held = roles.is_assigned[row], local.held_bytes[row].astype(np.float64)
     # What waits for its upload is on disk however old or large that is.
@@ -79,9 +90,12 @@ def overdue(
     more = np.nan_to_num(np.maximum(held - waiting - allowed_bytes[row, None], 0.0))
     beyond[row] = np.where(assigned, more, 0.0)
     started, start = few.local_start_timestamp_ms, few.local_log_start_offset
-    old = (now_ms - started > allowed_ms[row, None]) & (started != UNKNOWN)
-    old &= ~waits | ((start != UNKNOWN) & (start <= few.last_tiered_offset))
-    old &= assigned & ~local.is_empty[row] & ~cannot_be(few, first.take(row), now_ms)
+    at_ms, most_ms = few.sampled_at_ms, allowed_ms[row, None]
+    old = (at_ms - started > most_ms) & ~cannot_be(few, first, now_ms)
+    old |= (at_ms - first.at_ms[:, None] > most_ms) & (start < first.offset[:, None])
+    old |= started - at_ms > (allowed_ms - kept_ms)[row, None]
+    old &= assigned & ~local.is_empty[row] & (start != UNKNOWN)
+    old &= ~waits | (start <= few.last_tiered_offset)
     too_old[row] = old
     return Overdue(beyond, too_old | (beyond > 0))
 

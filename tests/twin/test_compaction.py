@@ -1,0 +1,62 @@
+"""Compacted logs that only grow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from streaming.exporter.views.api import partition_objects
+from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
+from tests.reading import conditions, open_risks
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.step import step
+
+MINUTE_MS = 60_000
+COMPACTED = {"compacted": 1, "segment_bytes": 1_000, "remote_storage": 0, "retention_ms": -1}
+PART = Partition(replicas=(1, 2), log=Log(size_bytes=5_000))
+
+
+def grown(sizes: Sequence[int], **configs: int) -> ShardState:
+    """The state after replica 2 had those sizes, a minute each."""
+    state = a_state(PART, topics={"t": COMPACTED | configs})
+    for minute, size in enumerate(sizes, 1):
+        at_ms = NOW_MS + minute * MINUTE_MS
+        part = replace(PART, logs={2: Log(size_bytes=size)})
+        frames = [partitions_frame([part], at_ms), replicas_frame([part], at_ms)]
+        state, _ = step(state, frames, at_ms)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("sizes", "only_grows"),
+    [
+        ([6_000, 12_000], False),  # twice, and the two segments that are not compacted yet
+        ([6_000, 12_001], True),
+        ([12_001, 9_000, 19_000], False),  # it was compacted
+        ([12_001, 9_000, 20_001], True),
+        ([9_000, UNKNOWN, 12_001], True),
+        ([9_000, UNKNOWN], False),
+    ],
+)
+def test_a_compacted_log_that_doubles_and_never_becomes_smaller_only_grows(sizes, only_grows):
+    assert ("compacted_only_grows" in conditions(grown(sizes))) == only_grows
+
+
+@pytest.mark.parametrize("configs", [{"compacted": 0}, {"compacted": -1}, {"segment_bytes": -1}])
+def test_other_logs_may_grow(configs):
+    assert "compacted_only_grows" not in conditions(grown([50_000], **configs))
+
+
+def test_it_is_said_after_an_hour_with_the_replica_and_its_sizes():
+    sizes = [13_000 + n for n in range(60)]
+    assert "compacted_only_grows" not in open_risks(grown(sizes))
+    state = grown([*sizes, 14_000])
+    assert "compacted_only_grows" in open_risks(state)
+    [found] = partition_objects(state, np.array([0]), state.observed_at_ms)
+    assert found["compacted_only_grows"] == [
+        {"broker": 2, "size_bytes": 14_000, "least_bytes": 5_000, "since_ms": NOW_MS}
+    ]
