@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka.errors import KafkaError, NodeNotReadyError, UnknownBrokerIdError
-from kafka.net import KafkaConnectionManager, NetworkSelector
+from kafka.net import NetworkSelector
 from kafka.protocol.api_header import ResponseHeader
 from kafka.protocol.metadata import MetadataResponse
 
@@ -26,6 +26,7 @@ from streaming.collector.problem import Problem, from_exception
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka import clients
+from streaming.runtime.kafka.bootstrapping import RacingManager
 from twin.declarations.table import UNKNOWN
 
 CLIENT_ID: Final = "kafka-twin-collector"
@@ -189,7 +190,7 @@ class _RawResponse:
         self.throttle_time_ms = int.from_bytes(body[:4], "big", signed=True) if throttled else 0
 
 
-class _Manager(KafkaConnectionManager):  # type: ignore[misc]
+class _Manager(RacingManager):
     """Connections that each negotiate their API versions.
 
     kafka-python keeps those of the bootstrap broker and limits every later connection to them, so

@@ -17,6 +17,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from streaming.runtime.config import ConfigError
+from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
 
 _DEFAULTS: Final[dict[str, Any]] = {
     key: default
@@ -40,13 +41,22 @@ _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def arguments(bootstrap: str, client: Mapping[str, Any], section: str) -> dict[str, Any]:
-    """Arguments of any kafka-python client: the bootstrap servers, and the settings.
+    """Arguments of any kafka-python client: the bootstrap servers, all of which it tries at once,
+    and the settings.
 
     Raises:
         ConfigError: as ``settings``.
     """
-    places = [place.strip() for place in bootstrap.split(",") if place.strip()]
-    return {"bootstrap_servers": places, **settings(client, section)}
+    return {
+        "bootstrap_servers": places(bootstrap),
+        "kafka_client": racing_client,
+        **settings(client, section),
+    }
+
+
+def places(bootstrap: str) -> list[str]:
+    """The addresses ``host:port`` of a list with commas."""
+    return [place.strip() for place in bootstrap.split(",") if place.strip()]
 
 
 def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
@@ -103,19 +113,25 @@ class ConnectionErrorCapture(logging.Handler):
         line = record.getMessage().partition("\n")[0]
         _, separator, cause = line.partition("onnection lost: ")  # the other lines give no cause
         if separator and _specificity(cause) >= _specificity(self._cause):
-            self._cause = _REPEATED.sub(r"\1: ", cause)[:300]
+            self._cause = cause
 
     def take(self) -> str:
         """Return the cause and forget it; empty if none was logged."""
         text, self._cause = self._cause, ""
-        if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
-            # The client often misses the broker's last bytes: it reads them with the end.
-            text += "; a refused login or a wrong security_protocol ends like this"
-        return text
+        return _explained(text)
 
 
 _REPEATED: Final = re.compile(r"\[Error \d+\] (\w+): (?:\1: )?")
 _DISCONNECTED: Final = "socket disconnected"
+
+
+def _explained(cause: str) -> str:
+    """A cause as kafka-python words it, once and with what it often means."""
+    text = _REPEATED.sub(r"\1: ", cause)[:300]
+    if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
+        # The client often misses the broker's last bytes: it reads them with the end.
+        text += "; a refused login or a wrong security_protocol ends like this"
+    return text
 
 
 def _specificity(cause: str) -> int:
@@ -144,11 +160,19 @@ def _capture() -> ConnectionErrorCapture:
     return capture
 
 
+_MOST_CHARACTERS: Final = 1_000
+"""A line with the cause of each of a dozen addresses."""
+
+
 def one_line(error: BaseException) -> str:
     """The error as one line, with the captured cause if the error itself gives none."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, UnreachableError) and len(error.causes) > 1:
+        _capture().take()
+        each = (f"{place} {_explained(why)}" for place, why in error.causes.items())
+        return f"cannot be reached: {'; '.join(each)}"[:_MOST_CHARACTERS]
     if "Unable to bootstrap" in text:
         return f"cannot be reached: {_capture().take() or 'no broker answered'}"
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
-    return text[:400]
+    return text[:_MOST_CHARACTERS]
