@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka.errors import KafkaError, NodeNotReadyError, UnknownBrokerIdError
@@ -41,6 +41,12 @@ _FIRST_THROTTLED: Final = {
     69: 0, 75: 0,
 }  # fmt: skip
 """First version of each API we use whose response begins with ``throttle_time_ms``."""
+
+_NO_NAME: Final = "DNS Resolution failure"  # kafka.net.inet
+_UNRESOLVED: Final = (
+    "advertises {place}, a name that this machine cannot resolve: see advertised.listeners of the "
+    "broker, or the DNS here"
+)
 
 _NOT_LISTED: Final = "the cluster does not list it, so its address is not known"
 
@@ -286,6 +292,11 @@ class BrokerConnections:
         """
         return self._net.run(self._ask_all, list(brokers), make, deadline)
 
+    def _place(self, broker: int) -> str:
+        """The address ``host:port`` that the broker advertises."""
+        node = self._manager.cluster.broker_metadata(broker)
+        return f"{node.host}:{node.port}"
+
     async def _ask_all(
         self, brokers: list[int], make: RequestFactory, deadline: Deadline
     ) -> dict[int, BrokerResponse]:
@@ -312,6 +323,8 @@ class BrokerConnections:
             problem = from_exception(BROKER.name, error, broker)
             if isinstance(error, UnknownBrokerIdError):
                 problem = Problem(BROKER.name, broker, "NotListed", _NOT_LISTED)
+            elif _NO_NAME in str(error):
+                problem = replace(problem, text=_UNRESOLVED.format(place=self._place(broker)))
             if isinstance(error, _NOT_TRIED):
                 problem = self._unreached.get(broker, problem)
             self._unreached[broker] = problem
