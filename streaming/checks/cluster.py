@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 from streaming import bus
@@ -29,7 +30,7 @@ from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
 
-_UNREACHED: Final = "that address; programs use the others, and cannot start while only it is there"
+_UNREACHED: Final = "this address at the start of a program, which uses the others"
 
 _ANEW: Final = (
     "costs that follow the size; another number begins with an empty state: set bus.shards, and "
@@ -90,17 +91,20 @@ def of_addresses(config: Config) -> Iterator[CheckResult]:
         if len(places) < 2:
             continue
 
-        def try_alone(place: str, client: Mapping[str, Any] = section.client) -> str:
-            try:
-                with BrokerConnections(place, client, config.collector.deadline_ms):
-                    return ""
-            except (CollectorError, ConfigError) as error:
-                return str(error).rpartition(f"{place}: ")[2]
-
+        why_not = partial(_why_unreachable, section.client, config.collector.deadline_ms)
         with ThreadPoolExecutor(len(places)) as pool:
-            for place, why in zip(places, pool.map(try_alone, places), strict=True):
+            for place, why in zip(places, pool.map(why_not, places), strict=True):
                 if why:
                     yield CheckResult(f"{name}.bootstrap {place}: {why}", _UNREACHED)
+
+
+def _why_unreachable(client: Mapping[str, Any], deadline_ms: int, place: str) -> str:
+    """Why a client cannot start with that address alone; empty if it can."""
+    try:
+        with BrokerConnections(place, client, deadline_ms):
+            return ""
+    except (CollectorError, ConfigError) as error:
+        return str(error).rpartition(f"{place}: ")[2]
 
 
 def _shards(config: Config, observation: CycleResult) -> Iterator[CheckResult]:

@@ -406,10 +406,10 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
         raise ConfigError(f"environment: {name}: {error}") from None
 
 
-_NO_USER: Final = "must hold no user and no password (an @), which would be shown and are not sent"
+_NO_USER: Final = "must hold no user and no password before the host: they are not sent"
 
 _BOTH_CLIENTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""SASL mechanisms that kafka-python and Spark's Java client are both given what they need for."""
+"""SASL mechanisms that the twin configures for both kafka-python and Spark's Java client."""
 
 
 def _check(config: Config, origin: str) -> None:
@@ -434,8 +434,8 @@ def _check(config: Config, origin: str) -> None:
     for key, client in (("cluster", c.cluster.client), ("bus", c.bus.client)):
         mechanism = client.get("sasl_mechanism", _BOTH_CLIENTS[0])
         need(mechanism in _BOTH_CLIENTS, f"{key}.client.sasl_mechanism",
-             f"{mechanism!r} is none of {', '.join(_BOTH_CLIENTS)}, which both clients of the twin "
-             "know: its programs use kafka-python, and its query the Java client")  # fmt: skip
+             f"{mechanism!r} is none of {', '.join(_BOTH_CLIENTS)}, which work for both Kafka "
+             "clients of the twin: kafka-python, and the Java client of the query")  # fmt: skip
     need(_TOPIC_NAME.fullmatch(c.bus.prefix) is not None and len(c.bus.prefix) < 230, "bus.prefix",
          "must be letters, digits, '.', '_' or '-'")  # fmt: skip
     need(0 <= c.bus.shards <= 4096, "bus.shards",
@@ -470,7 +470,7 @@ def _check(config: Config, origin: str) -> None:
     if c.collector.metrics_url:
         urls["metrics_url"] = c.collector.metrics_url
     for key, url in urls.items():
-        need("@" not in url, f"collector.{key}", _NO_USER)
+        need(not _has_user(url), f"collector.{key}", _NO_USER)
         need(_is_url(url), f"collector.{key}",
              f"{url!r} is not like http://{{host}}:7071/metrics")  # fmt: skip
     for i, topic in enumerate(c.eligibility.topics):
@@ -532,7 +532,7 @@ def _check(config: Config, origin: str) -> None:
     for key, url in (("admission.exporter", c.admission.exporter),
                      ("admission.kubernetes", c.admission.kubernetes),
                      ("grafana.url", c.grafana.url)):  # fmt: skip
-        need("@" not in url, key, _NO_USER)
+        need(not _has_user(url), key, _NO_USER)
     need(_is_url(c.admission.exporter), "admission.exporter",
          f"{c.admission.exporter!r} is not like http://kafka-twin-exporter:9410")  # fmt: skip
     need(not c.admission.kubernetes or _is_url(c.admission.kubernetes), "admission.kubernetes",
@@ -585,6 +585,11 @@ def _is_url(text: str) -> bool:
         )
     except ValueError:
         return False
+
+
+def _has_user(url: str) -> bool:
+    """There is something before the host."""
+    return "@" in url.partition("//")[2].partition("/")[0]
 
 
 def _compiles(pattern: str) -> bool:

@@ -1,4 +1,4 @@
-"""One of several bootstrap addresses hangs, is dead or is no broker: the others are enough."""
+"""Clients start although some of their bootstrap addresses hang, refuse or are no brokers."""
 
 from __future__ import annotations
 
@@ -94,15 +94,34 @@ def test_clients_of_kafka_python_race_as_well(broker: FakeCluster) -> None:
             assert (time.monotonic() - began_s) * 1_000 < patient_ms(5_000)
 
 
+def test_a_name_that_the_dns_looks_for_long_holds_up_no_other_address(
+    broker: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up, over = socket.getaddrinfo, threading.Event()
+
+    def slow(host: str, *more: Any, **named: Any) -> Any:
+        if host in NO_NAME:
+            over.wait(60)
+        return look_up(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    try:
+        for places in (f"{NO_NAME},{broker.bootstrap}", f"{broker.bootstrap},{NO_NAME}"):
+            with BrokerConnections(places, {}, patient_ms(5_000)) as brokers:
+                assert brokers.broker_ids() == [1]
+    finally:
+        over.set()
+
+
 def test_a_broker_that_lists_none_at_first_is_asked_again_while_another_hangs() -> None:
     with hanging() as frozen, fake_cluster(World(), [1]) as starting:
         lists = starting[1]._MetadataRequest
-        asked = []
+        requests = []
 
         def nobody_at_first(request: Any, version: int) -> Any:
-            asked.append(request)
+            requests.append(request)
             listed = lists(request, version)
-            if len(asked) < 3:
+            if len(requests) < 3:
                 listed.brokers = []
             return listed
 
@@ -129,4 +148,4 @@ def test_each_address_is_named_with_its_cause_if_none_answers() -> None:
 def test_a_single_address_that_hangs_is_named() -> None:
     with hanging() as frozen, pytest.raises(CollectorError) as error:
         BrokerConnections(frozen, {}, patient_ms(500))
-    assert str(error.value).startswith(f"cluster.bootstrap {frozen}: cannot be reached: ")
+    assert str(error.value) == f"cluster.bootstrap {frozen}: cannot be reached: does not answer"

@@ -2,11 +2,12 @@
 
 A broker that does not answer is a value, not an exception.
 
-This is the only file that knows kafka-python's connection manager, which its documentation does not
-cover (hence the pin ``<3.1``). It uses the client's own connections, so TLS and SASL work as in any
-client, and adds what the client does not offer: requests to a chosen broker, and requests that are
-encoded once and sent repeatedly. Encoding is 40 % of a naive cycle (measured); only the correlation
-id changes in the kept bytes. Responses are returned as raw bytes, since numpy reads most of them.
+This file and ``streaming/runtime/kafka/bootstrapping.py`` know kafka-python's connection manager,
+which its documentation does not cover (hence the pin ``<3.1``). It uses the client's own
+connections, so TLS and SASL work as in any client, and adds what the client does not offer:
+requests to a chosen broker, and requests that are encoded once and sent repeatedly. Encoding is 40
+% of a naive cycle (measured); only the correlation id changes in the kept bytes. Responses are
+returned as raw bytes, since numpy reads most of them.
 """
 
 from __future__ import annotations

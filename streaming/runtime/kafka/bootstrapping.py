@@ -9,15 +9,20 @@ Overrides a private method of kafka-python's connection manager, hence the pin `
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from kafka.errors import (
     AuthorizationError,
     IncompatibleBrokerVersion,
+    KafkaConnectionError,
     KafkaTimeoutError,
     NodeNotReadyError,
+    RequestTimedOutError,
     SaslAuthenticationFailedError,
 )
 from kafka.future import Future
@@ -25,7 +30,7 @@ from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.net.compat import KafkaNetClient
 
 _FINAL: Final = (AuthorizationError, IncompatibleBrokerVersion, SaslAuthenticationFailedError)
-"""What another attempt at the same address does not mend."""
+"""Errors that another attempt at the same address would repeat."""
 
 _NOT_IN_TIME: Final = "does not answer"
 
@@ -34,7 +39,7 @@ class UnreachableError(KafkaTimeoutError):  # type: ignore[misc]
     """No bootstrap address has listed the brokers by the deadline.
 
     Attributes:
-        causes: the last failure of each address ``host:port``, or that it does not answer.
+        causes: the last failure of each address ``host:port``, or that it did not answer.
     """
 
     def __init__(self, causes: Mapping[str, str]) -> None:
@@ -59,12 +64,11 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
         causes = {node.node_id: _NOT_IN_TIME for node in nodes}
         race = _Race(len(nodes))
         for node in nodes:
-            self.call_soon(self._try_until, node.node_id, deadline, race, causes)
+            self.call_soon(self._try_until, node, deadline, race, causes)
         left_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1_000
         try:
             await self.wait_for(race.end, left_ms)
         except KafkaTimeoutError:
-            race.is_over = True
             if race.final is not None:
                 raise race.final from None
             raise UnreachableError(self._by_address(causes)) from None
@@ -88,14 +92,17 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
         return {place: named[place] for place in dict.fromkeys((*first, *named))}
 
     async def _try_until(
-        self, node_id: str, deadline: float | None, race: _Race, causes: dict[str, str]
+        self, node: Any, deadline: float | None, race: _Race, causes: dict[str, str]
     ) -> None:
         """Try one address until one of them has listed the brokers, or time is over."""
+        node_id: str = node.node_id
         while not (race.is_over or self.closed):
             left_s = None if deadline is None else deadline - time.monotonic()
             if left_s is not None and left_s <= 0:
                 return
             try:
+                if not self.config["proxy_url"]:  # it resolves names itself
+                    await self._resolve(node.host, node.port)
                 if await self._lists_brokers(node_id, left_s, race):
                     return
             except NodeNotReadyError:  # it waits before the next attempt
@@ -107,8 +114,38 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
                 return
             except Exception as error:  # whatever it is, the others may answer
                 if not race.is_over:
-                    causes[node_id] = _said(error)
+                    # The last attempt is cut off by the deadline; an earlier one says more.
+                    if not isinstance(error, KafkaTimeoutError | RequestTimedOutError):
+                        causes[node_id] = _said(error)
                     self.update_backoff(node_id)
+
+    async def _resolve(self, host: str, port: int) -> None:
+        """Look the name up in a thread: the client does so in its I/O loop, and would hold up all
+        other addresses for as long as the DNS takes for one that it does not know.
+
+        Raises:
+            KafkaConnectionError: the name is not known.
+        """
+        looked_up = Future()
+
+        def look_up() -> None:
+            error: Exception | None = None
+            try:
+                socket.getaddrinfo(host, port)
+            except OSError:
+                error = KafkaConnectionError("DNS Resolution failure")
+
+            def settle() -> None:
+                if error is None:
+                    looked_up.success(None)
+                else:
+                    looked_up.failure(error)
+
+            with suppress(Exception):  # the client was closed meanwhile
+                self._net.call_soon_threadsafe(settle)
+
+        threading.Thread(target=look_up, daemon=True).start()
+        await looked_up
 
     async def _lists_brokers(self, node_id: str, left_s: float | None, race: _Race) -> bool:
         """Connect, and use the list of brokers unless another address was faster."""

@@ -160,19 +160,16 @@ def _capture() -> ConnectionErrorCapture:
     return capture
 
 
-_MOST_CHARACTERS: Final = 1_000
-"""A line with the cause of each of a dozen addresses."""
-
-
 def one_line(error: BaseException) -> str:
     """The error as one line, with the captured cause if the error itself gives none."""
     text = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, UnreachableError) and len(error.causes) > 1:
+    if isinstance(error, UnreachableError):
         _capture().take()
-        each = (f"{place} {_explained(why)}" for place, why in error.causes.items())
-        return f"cannot be reached: {'; '.join(each)}"[:_MOST_CHARACTERS]
+        why = {place: _explained(cause) for place, cause in error.causes.items()}
+        each = why.values() if len(why) == 1 else (f"{place} {why[place]}" for place in why)
+        return f"cannot be reached: {'; '.join(each)}"[:1_000]
     if "Unable to bootstrap" in text:
         return f"cannot be reached: {_capture().take() or 'no broker answered'}"
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
-    return text[:_MOST_CHARACTERS]
+    return text[:400]
