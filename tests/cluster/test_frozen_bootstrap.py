@@ -16,7 +16,7 @@ from streaming.runtime.config import ClusterConfig, CollectorConfig, Config
 from streaming.runtime.kafka import clients
 from tests.waiting import patient_ms
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
 TRIES: Final = 8
 """By chance the frozen one of three would come first in one of them with 96 %."""

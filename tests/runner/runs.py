@@ -39,8 +39,8 @@ RUNS: Final = (
     ),
     Run(
         "unit", "tests that start nothing, and Kafka's own classes as judge",
-        # Some tests wait, so two processes leave a core idle; each more imports all tests again.
-        _marked(STARTS_NOTHING, "-n", "3", *_BY_FILE), 9, 8.5, fills=True,
+        # They fill what brokers leave of two cores; each process more imports all tests again.
+        _marked(STARTS_NOTHING, "-n", "2", *_BY_FILE), 9, 8.5, fills=True,
     ),
     Run(
         "browser", "the console's main views in Chromium",
@@ -98,8 +98,8 @@ RUNS: Final = (
         after=(*_JVMS, "jars"),
     ),
     Run(
-        "life", "five minutes of topics that come, go and move",
-        _marked("releases", "tests/strangers"), 6, 3.5, "releases", brokers=True, after=_JVMS,
+        "life", "five minutes of topics that come, go and move, and the demo's own cluster",
+        _marked("releases", "tests/strangers", "tests/cluster"), 7, 4.3, "releases", brokers=True, after=_JVMS,
     ),
     Run(
         "compose", "docker compose, and a cluster with passwords and few rights",
