@@ -99,7 +99,8 @@ RUNS: Final = (
     ),
     Run(
         "life", "five minutes of topics that come, go and move, and the demo's own cluster",
-        _marked("releases", "tests/strangers", "tests/cluster"), 7, 4.3, "releases", brokers=True, after=_JVMS,
+        _marked("releases", "tests/strangers", "tests/cluster"), 7, 4.3, "releases",
+        brokers=True, after=_JVMS,
     ),
     Run(
         "compose", "docker compose, and a cluster with passwords and few rights",
