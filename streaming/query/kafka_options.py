@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka.oauth import PREFIX as OAUTH
+from streaming.runtime.kafka.oauth import OAuth, oauth_of
 
 _SAME_WORDS = {
     "security_protocol": "security.protocol",
@@ -23,6 +25,8 @@ _LOGIN_MODULE = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
 
 
 class UnsupportedSetting(UserError, ValueError):  # noqa: N818 - it is one
@@ -40,10 +44,11 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
         if name in _SAME_WORDS:
             options[_SAME_WORDS[name]] = str(value)
     options |= _sasl(client) | _tls(client)
+    own = ("sasl_", "ssl_", "security_")
     supported = {*_SAME_WORDS, "sasl_plain_username", "sasl_plain_password", "ssl_cafile",
              "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"}  # fmt: skip
     for name in client:
-        if name not in supported and name.startswith(("sasl_", "ssl_", "security_")):
+        if name.startswith(own) and not name.startswith(OAUTH) and name not in supported:
             raise UnsupportedSetting(
                 f"{name} is a setting of kafka-python that the Spark query cannot use"
             )
@@ -51,18 +56,45 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _sasl(client: Mapping[str, Any]) -> dict[str, str]:
+    if oauth := oauth_of(client):
+        return _oauth(oauth)
     mechanism = str(client.get("sasl_mechanism", ""))
     if "sasl_plain_username" not in client or mechanism not in _LOGIN_MODULE:
         return {}
+    user, password = client["sasl_plain_username"], client.get("sasl_plain_password", "")
+    options = {"username": user, "password": password}
+    return {"sasl.jaas.config": _jaas(_LOGIN_MODULE[mechanism], options)}
 
+
+def _oauth(oauth: OAuth) -> dict[str, str]:
+    """The token in a file is read by its URL. Certificates of the endpoint are an option of the
+    login: those of the brokers are not used for it."""
+    options = {f"extension_{name}": value for name, value in oauth.extensions_by_name.items()}
+    if not oauth.token_file:
+        try:
+            options |= {"clientId": oauth.client_id, "clientSecret": oauth.secret}
+        except OSError as error:
+            path = oauth.client_secret_file
+            raise UnsupportedSetting(f"{path} cannot be read: {error.strerror}") from None
+        if oauth.scope:
+            options["scope"] = oauth.scope
+        if oauth.cafile:
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": oauth.cafile}
+    return {
+        "sasl.login.callback.handler.class": f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": (
+            oauth.token_endpoint_url or Path(oauth.token_file).absolute().as_uri()
+        ),
+        "sasl.jaas.config": _jaas(f"{_OAUTH}.OAuthBearerLoginModule", options),
+    }
+
+
+def _jaas(module: str, options: Mapping[str, Any]) -> str:
     def quoted(value: Any) -> str:
         return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
-    user, password = client["sasl_plain_username"], client.get("sasl_plain_password", "")
-    return {
-        "sasl.jaas.config": f"{_LOGIN_MODULE[mechanism]} required "
-        f"username={quoted(user)} password={quoted(password)};"
-    }
+    given = "".join(f" {name}={quoted(value)}" for name, value in options.items())
+    return f"{module} required{given};"
 
 
 def _tls(client: Mapping[str, Any]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from streaming.runtime.errors import UserError, without_secrets
+from streaming.runtime.kafka.oauth import MECHANISM, OAuthError, oauth_of
 
 _BUS_PARTITIONS_AT_LEAST: Final = 4
 """Topics keep their partitions when the query gets more cores later."""
@@ -30,7 +31,8 @@ _INHERITED: Final = -2
 _OF_CAPACITY: Final = ("bytes_in_per_s", "bytes_out_per_s", "peak_percent")
 
 PREFIX: Final = "KAFKA_TWIN_"
-_SECRET = re.compile(r"password|secret|token|oauth", re.IGNORECASE)
+_SECRET = re.compile(r"password|secret|token|oauth_", re.IGNORECASE)
+_NO_SECRET = re.compile(r"_(?:file|url)$")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -408,7 +410,7 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
 
 _NO_USER: Final = "must hold no user and no password before the host: they are not sent"
 
-_BOTH_CLIENTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_BOTH_CLIENTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", MECHANISM)
 """SASL mechanisms that the twin configures for both kafka-python and Spark's Java client."""
 
 
@@ -436,6 +438,10 @@ def _check(config: Config, origin: str) -> None:
         need(mechanism in _BOTH_CLIENTS, f"{key}.client.sasl_mechanism",
              f"{mechanism!r} is none of {', '.join(_BOTH_CLIENTS)}, which work for both Kafka "
              "clients of the twin: kafka-python, and the Java client of the query")  # fmt: skip
+        try:
+            oauth_of(client)
+        except OAuthError as error:
+            raise ConfigError(f"{origin}: {key}.client.{error}") from None
     need(_TOPIC_NAME.fullmatch(c.bus.prefix) is not None and len(c.bus.prefix) < 230, "bus.prefix",
          "must be letters, digits, '.', '_' or '-'")  # fmt: skip
     need(0 <= c.bus.shards <= 4096, "bus.shards",
@@ -605,6 +611,6 @@ def _mask(value: Any, key: str = "") -> Any:
         return {k: _mask(v, k) for k, v in value.items()}
     if isinstance(value, list):
         return [_mask(each, key) for each in value]
-    if _SECRET.search(key) and value != "":
+    if _SECRET.search(key) and not _NO_SECRET.search(key) and value != "":
         return "***"
     return without_secrets(value) if isinstance(value, str) else value

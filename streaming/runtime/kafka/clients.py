@@ -18,6 +18,9 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from streaming.runtime.config import ConfigError
 from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
+from streaming.runtime.kafka.oauth import PREFIX as OAUTH
+from streaming.runtime.kafka.oauth import OAuthError, oauth_of
+from streaming.runtime.kafka.tokens import provider_of
 
 _DEFAULTS: Final[dict[str, Any]] = {
     key: default
@@ -31,7 +34,7 @@ _OURS: Final = {
     "bootstrap_servers": "set bootstrap of the same section",
     "kafka_client": "cannot come from a configuration",
     "metric_reporters": "cannot come from a configuration",
-    "sasl_oauth_token_provider": "is a Python object; use another SASL mechanism",
+    "sasl_oauth_token_provider": "is a Python object; use sasl_oauthbearer_token_endpoint_url",
     "selector": "cannot come from a configuration",
     "socket_options": "cannot come from a configuration",
     "ssl_context": "is a Python object; use ssl_cafile, ssl_certfile and ssl_keyfile",
@@ -66,7 +69,13 @@ def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
         ConfigError: a key no client knows, or a value that cannot be read; never shows the value.
     """
     quiet()
-    return {key: _parsed(key, value, f"{section}.client") for key, value in client.items()}
+    try:
+        oauth = oauth_of(client)
+    except OAuthError as error:
+        raise ConfigError(f"{section}.client.{error}") from None
+    named = {key: value for key, value in client.items() if not key.startswith(OAUTH)}
+    own = {key: _parsed(key, value, f"{section}.client") for key, value in named.items()}
+    return own | ({"sasl_oauth_token_provider": provider_of(oauth)} if oauth else {})
 
 
 def _parsed(key: str, value: Any, section: str) -> Any:
