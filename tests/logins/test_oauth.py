@@ -139,6 +139,27 @@ def test_a_token_is_kept_for_most_of_its_life_and_one_of_unknown_life_not_at_all
     assert provider.extensions() == {"logicalCluster": "lkc-1"}
 
 
+def test_a_token_that_is_still_good_is_used_while_nobody_gives_a_new_one():
+    now_s = [1_000.0]
+    works = [True]
+
+    def obtain() -> Token:
+        if not works[0]:
+            raise TokenError("nobody answers")
+        return Token("token", now_s[0] + 100)
+
+    provider = TokenProvider(obtain, {}, lambda: now_s[0])
+    assert provider.token() == "token"
+    works[0] = False
+    for now_s[0] in (1_081.0, 1_085.0, 1_099.0):
+        assert provider.token() == "token"
+    now_s[0] = 1_105.0
+    with pytest.raises(TokenError, match="nobody answers"):
+        provider.token()
+    works[0] = True
+    assert provider.token() == "token"
+
+
 def test_all_clients_of_a_process_share_a_token():
     section = {"sasl_mechanism": "OAUTHBEARER", **ENDPOINT}
     one, two = (clients.settings(section, "cluster") for _ in range(2))

@@ -29,6 +29,9 @@ from streaming.runtime.kafka.oauth import OAuth
 KEPT: Final = 0.8
 """Of its life a token is used for new logins, as Kafka's Java client does."""
 
+TRIED_AGAIN_AFTER_S: Final = 5.0
+"""While nobody gives a new token, and the last one is still good."""
+
 ANSWERS_WITHIN_S: Final = 5.0
 _ANSWER_AT_MOST: Final = 1 << 20
 
@@ -61,22 +64,30 @@ class TokenProvider(AbstractTokenProvider):
         self._extensions = extensions
         self._clock = clock
         self._lock = threading.Lock()
-        self._text = ""
+        self._token = Token("", 0.0)
         self._until_s = 0.0
 
     def token(self) -> str:
         """The token; a new one near the end of the last one's life.
 
         Raises:
-            TokenError: none can be had.
+            TokenError: none can be had, and the last one has ended.
         """
         with self._lock:
             now_s = self._clock()
             if not now_s < self._until_s:
-                token = self._obtain()
-                self._text = token.text
-                self._until_s = now_s + KEPT * (token.ends_s - now_s)  # NaN: asked each time
-            return self._text
+                self._renew(now_s)
+            return self._token.text
+
+    def _renew(self, now_s: float) -> None:
+        try:
+            self._token = self._obtain()
+        except TokenError:
+            if not now_s < self._token.ends_s:
+                raise
+            self._until_s = now_s + TRIED_AGAIN_AFTER_S
+        else:
+            self._until_s = now_s + KEPT * (self._token.ends_s - now_s)  # NaN: asked each time
 
     def extensions(self) -> dict[str, str]:
         """What is sent beside it."""

@@ -1,0 +1,111 @@
+"""Programs on a broker that wants tokens: right ones, wrong ones, and those that end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+
+from streaming.collector.wire.brokers import BrokerConnections
+from streaming.runtime.kafka import clients
+from tests.logins.brokers import with_tokens
+from tests.logins.identity_provider import (
+    AUDIENCE,
+    CLIENT,
+    ISSUER,
+    SECRET,
+    IdentityProvider,
+    serving,
+)  # fmt: skip
+
+pytestmark = pytest.mark.cluster
+
+OWN = "sasl_oauthbearer_"
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdentityProvider]:
+    with serving(IdentityProvider(tmp_path_factory.mktemp("identity"), life_s=10)) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def login(provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address that wants tokens."""
+    folder = tmp_path_factory.mktemp("broker")
+    local, address = with_tokens(folder, provider.folder / "jwks.json", ISSUER, AUDIENCE)
+    try:
+        local.start()
+        yield address
+    finally:
+        local.wipe()
+
+
+def section(provider: IdentityProvider, **changed: str) -> dict[str, Any]:
+    given = {"token_endpoint_url": provider.url, "client_id": CLIENT, "client_secret": SECRET}
+    return {
+        "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER",
+        "request_timeout_ms": 5_000,
+        **{f"{OWN}{name}": value for name, value in (given | changed).items() if value},
+    }  # fmt: skip
+
+
+def why_not(login: str, client: dict[str, Any]) -> str:
+    """What a program says that cannot start."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - clients raise many kinds
+        KafkaAdminClient(
+            **clients.arguments(login, client, "cluster"), bootstrap_timeout_ms=4_000
+        ).close()
+    return clients.one_line(caught.value)
+
+
+def test_a_client_goes_on_while_tokens_end(login: str, provider: IdentityProvider):
+    arguments = clients.arguments(login, section(provider), "cluster")
+    asked = len(provider.asked)
+    with closing(KafkaAdminClient(**arguments)) as admin:
+        end_s = time.monotonic() + 25
+        while time.monotonic() < end_s:
+            admin.list_topics()
+            time.sleep(1)
+    assert 3 <= len(provider.asked) - asked <= 6
+
+
+def test_a_client_goes_on_after_it_was_idle_for_longer_than_a_token(
+    login: str, provider: IdentityProvider
+):
+    with BrokerConnections(login, section(provider), 5_000) as brokers:
+        for _ in range(2):
+            assert brokers is not None
+            time.sleep(12)
+    arguments = clients.arguments(login, section(provider), "cluster")
+    with closing(KafkaAdminClient(**arguments)) as admin:
+        admin.list_topics()
+        time.sleep(15)
+        admin.list_topics()
+
+
+def test_each_wrong_login_is_one_line(login: str, provider: IdentityProvider, tmp_path: Path):
+    assert "gives no token: it answered 401 invalid_client" in why_not(
+        login, section(provider, client_secret="wrong")
+    )
+    missing = section(
+        provider, token_endpoint_url="", client_id="", client_secret="",
+        token_file=str(tmp_path / "missing"),
+    )  # fmt: skip
+    assert "missing cannot be read: no such file or directory" in why_not(login, missing)
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    file = tmp_path / "token"
+    file.write_text(IdentityProvider(stranger).token())
+    forged = missing | {f"{OWN}token_file": str(file)}
+    print(why_not(login, forged))
+    file.write_text(provider.token(life_s=-60))
+    assert "nothing renews it" in why_not(login, forged)
+    plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
+             "sasl_plain_username": "twin", "sasl_plain_password": "x"}  # fmt: skip
+    print(why_not(login, plain))
