@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from streaming.query.private_keys import KeyFormatError, pkcs8
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
 from streaming.runtime.kafka.oauth import OAuth, oauth_of
@@ -105,15 +106,29 @@ def _tls(client: Mapping[str, Any]) -> dict[str, str]:
             "ssl.truststore.location": str(client["ssl_cafile"]),
         }
     if "ssl_certfile" in client:
-        certificate = Path(str(client["ssl_certfile"])).read_text()
-        key = Path(str(client.get("ssl_keyfile", client["ssl_certfile"]))).read_text()
+        certificate = str(client["ssl_certfile"])
         options |= {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": certificate,
-            "ssl.keystore.key": key,
+            "ssl.keystore.certificate.chain": _read("ssl_certfile", certificate).decode(),
+            "ssl.keystore.key": _key(client, certificate),
         }
-        if "ssl_password" in client:
-            options["ssl.key.password"] = str(client["ssl_password"])
     if str(client.get("ssl_check_hostname", True)).lower() == "false":
         options["ssl.endpoint.identification.algorithm"] = ""
     return options
+
+
+def _key(client: Mapping[str, Any], certificate: str) -> str:
+    name = "ssl_keyfile" if "ssl_keyfile" in client else "ssl_certfile"
+    path = str(client.get(name, certificate))
+    try:
+        return pkcs8(_read(name, path), str(client.get("ssl_password", "")))
+    except KeyFormatError as error:
+        raise UnsupportedSetting(f"{name}: {path} {error}") from None
+
+
+def _read(name: str, path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        why = (error.strerror or "").lower()
+        raise UnsupportedSetting(f"{name}: {path} cannot be read: {why}") from None

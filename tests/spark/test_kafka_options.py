@@ -1,5 +1,7 @@
 """kafka-python's security settings reach Spark's client in its own words."""
 
+import subprocess
+
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -30,16 +32,17 @@ def test_scram_becomes_a_jaas_line_with_its_quotes_escaped():
 
 def test_tls_files_are_given_as_pem(tmp_path):
     (tmp_path / "cert.pem").write_text("CERT")
-    (tmp_path / "key.pem").write_text("KEY")
+    key = ["openssl", "genpkey", "-algorithm", "RSA"]
+    written = subprocess.run(key, check=True, capture_output=True, text=True).stdout
+    (tmp_path / "key.pem").write_text(written)
     made = options(
         ssl_cafile="ca.pem", ssl_certfile=str(tmp_path / "cert.pem"),
-        ssl_keyfile=str(tmp_path / "key.pem"), ssl_password="secret", ssl_check_hostname=False,
+        ssl_keyfile=str(tmp_path / "key.pem"), ssl_check_hostname=False,
     )  # fmt: skip
     assert made["kafka.ssl.truststore.type"] == made["kafka.ssl.keystore.type"] == "PEM"
     assert made["kafka.ssl.truststore.location"] == "ca.pem"
     assert made["kafka.ssl.keystore.certificate.chain"] == "CERT"
-    assert made["kafka.ssl.keystore.key"] == "KEY"
-    assert made["kafka.ssl.key.password"] == "secret"
+    assert made["kafka.ssl.keystore.key"] == written
     assert made["kafka.ssl.endpoint.identification.algorithm"] == ""
 
 
