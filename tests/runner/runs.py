@@ -39,8 +39,8 @@ RUNS: Final = (
     ),
     Run(
         "unit", "tests that start nothing, and Kafka's own classes as judge",
-        # They fill what brokers leave of two cores; each process more imports all tests again.
-        _marked(STARTS_NOTHING, "-n", "2", *_BY_FILE), 9, 8.5, fills=True,
+        # Some tests wait, so two processes leave a core idle; each more imports all tests again.
+        _marked(STARTS_NOTHING, "-n", "3", *_BY_FILE), 8, 8, fills=True,
     ),
     Run(
         "browser", "the console's main views in Chromium",
@@ -57,7 +57,7 @@ RUNS: Final = (
     Run(
         "brokers", "each program on real brokers, and all of them with Spark",
         _marked(f"cluster and not alone and not docker and {_GROUPED}", *_TWO_FILES),
-        8, 6, brokers=True, after=_JVMS,
+        4.5, 3.3, brokers=True, after=_JVMS,
     ),
     Run(
         "start", "the demo starts, answers and ends",
@@ -126,6 +126,6 @@ RUNS: Final = (
     ),
     Run(
         "losses", "other losses and returns",
-        _marked("losses and not alone", *_TWO_FILES), 7, 4, "losses", brokers=True, after=_JVMS,
+        _marked("losses and not alone", *_TWO_FILES), 10, 7, "losses", brokers=True, after=_JVMS,
     ),
 )  # fmt: skip
