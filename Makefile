@@ -12,7 +12,7 @@ UV := uv>=0.9,<0.14
 
 # A test says it of the run "unit", which has the same expression.
 STARTS_NOTHING := not (alone or browser or cluster or demo or docker or helm or spark or \
-  console or containers or incidents or kubernetes or losses or releases)
+  console or containers or incidents or kubernetes or logins or losses or releases)
 
 # Some containers set it; then each process compiles the package anew, and each run of pytest all tests.
 unexport PYTHONDONTWRITEBYTECODE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.lab.cluster import LocalCluster
 from streaming.runtime.kafka import clients
+from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.logins.brokers import with_tokens
 from tests.logins.identity_provider import (
     AUDIENCE,
@@ -22,10 +24,12 @@ from tests.logins.identity_provider import (
     IdentityProvider,
     serving,
 )  # fmt: skip
+from tests.waiting import until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.logins]
 
 OWN = "sasl_oauthbearer_"
+LASTS_S = float(os.environ.get("LOGINS_LAST_S", "60"))
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +39,23 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdentityProvi
 
 
 @pytest.fixture(scope="module")
-def login(provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address that wants tokens."""
+def broker(
+    provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[LocalCluster, str]]:
+    """A broker, and the address at which it wants tokens."""
     folder = tmp_path_factory.mktemp("broker")
     local, address = with_tokens(folder, provider.folder / "jwks.json", ISSUER, AUDIENCE)
     try:
         local.start()
-        yield address
+        yield local, address
     finally:
         local.wipe()
+
+
+@pytest.fixture
+def login(broker: tuple[LocalCluster, str]) -> str:
+    """The address that wants tokens."""
+    return broker[1]
 
 
 def section(provider: IdentityProvider, **changed: str) -> dict[str, Any]:
@@ -78,10 +90,6 @@ def test_a_client_goes_on_while_tokens_end(login: str, provider: IdentityProvide
 def test_a_client_goes_on_after_it_was_idle_for_longer_than_a_token(
     login: str, provider: IdentityProvider
 ):
-    with BrokerConnections(login, section(provider), 5_000) as brokers:
-        for _ in range(2):
-            assert brokers is not None
-            time.sleep(12)
     arguments = clients.arguments(login, section(provider), "cluster")
     with closing(KafkaAdminClient(**arguments)) as admin:
         admin.list_topics()
@@ -109,3 +117,26 @@ def test_each_wrong_login_is_one_line(login: str, provider: IdentityProvider, tm
     plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
              "sasl_plain_username": "twin", "sasl_plain_password": "x"}  # fmt: skip
     print(why_not(login, plain))
+
+
+def test_all_programs_go_on_while_tokens_end(
+    broker: tuple[LocalCluster, str], provider: IdentityProvider, tmp_path: Path
+):
+    local, address = broker
+    pipeline = Pipeline(local, tmp_path, "tokens", address, section(provider))
+    try:
+        pipeline.start("collector", "query", "exporter")
+        until(pipeline.is_live, STARTS_WITHIN_S, "the programs are not live")
+        began_s = time.monotonic()
+        asked = len(provider.asked)
+        while time.monotonic() < began_s + LASTS_S:
+            since_s = time.time()
+            until(lambda: pipeline.observed_since(since_s), 30, "nothing is observed")  # noqa: B023
+            assert all(pipeline.alive(name) for name in pipeline.programs)
+            time.sleep(5)
+        assert len(provider.asked) - asked > 3 * LASTS_S / provider.life_s
+        for name in pipeline.programs:
+            assert SECRET not in pipeline.log(name)
+            print(name, *pipeline.log(name).splitlines()[-3:], sep="\n")
+    finally:
+        pipeline.end()

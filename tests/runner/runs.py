@@ -103,6 +103,10 @@ RUNS: Final = (
         brokers=True, after=_JVMS,
     ),
     Run(
+        "logins", "logins at brokers, right, wrong and renewed",
+        _marked("logins"), 3, 1, "logins", brokers=True, after=_JVMS,
+    ),
+    Run(
         "compose", "docker compose, and a cluster with passwords and few rights",
         _marked("containers and docker"), 10, 9, "containers", brokers=True, networks=True,
         after=("images",),
