@@ -13,7 +13,14 @@ from streaming.query.kafka_options import kafka_options
 from streaming.runtime.config import Config, ConfigError, load
 from streaming.runtime.kafka import clients, tokens
 from streaming.runtime.kafka.oauth import OAuth
-from streaming.runtime.kafka.tokens import Token, TokenError, TokenProvider, of_endpoint, of_file
+from streaming.runtime.kafka.tokens import (
+    Token,
+    TokenError,
+    TokenProvider,
+    of_endpoint,
+    of_file,
+    provider_of,
+)
 from tests.logins.identity_provider import CLIENT, SECRET, IdentityProvider, serving
 
 OWN = "sasl_oauthbearer_"
@@ -129,7 +136,7 @@ def test_a_token_is_kept_for_most_of_its_life_and_one_of_unknown_life_not_at_all
         made.append(now_s[0])
         return Token(f"token {len(made)}", ends_s[0])
 
-    provider = TokenProvider(obtain, {"logicalCluster": "lkc-1"}, lambda: now_s[0])
+    provider = TokenProvider(obtain, {"logicalCluster": "lkc-1"}, clock=lambda: now_s[0])
     assert [provider.token(), provider.token()] == ["token 1"] * 2
     now_s[0] = 1_079.0
     assert provider.token() == "token 1"
@@ -148,7 +155,7 @@ def test_a_token_that_is_still_good_is_used_while_nobody_gives_a_new_one():
             raise TokenError("nobody answers")
         return Token("token", now_s[0] + 100)
 
-    provider = TokenProvider(obtain, {}, lambda: now_s[0])
+    provider = TokenProvider(obtain, {}, clock=lambda: now_s[0])
     assert provider.token() == "token"
     works[0] = False
     for now_s[0] in (1_081.0, 1_085.0, 1_099.0):
@@ -158,6 +165,16 @@ def test_a_token_that_is_still_good_is_used_while_nobody_gives_a_new_one():
         provider.token()
     works[0] = True
     assert provider.token() == "token"
+
+
+def test_a_file_that_was_renewed_is_used_at_once(provider: IdentityProvider, tmp_path: Path):
+    file = tmp_path / "token"
+    given = provider_of(OAuth(token_file=str(file)))
+    for life_s in (600, 900):
+        file.write_text(provider.token(life_s))
+        assert given.token() == file.read_text()
+    file.unlink()  # it is renewed by something that removes it first
+    assert given.token()
 
 
 def test_all_clients_of_a_process_share_a_token():

@@ -29,12 +29,13 @@ from tests.waiting import until
 pytestmark = [pytest.mark.cluster, pytest.mark.logins]
 
 OWN = "sasl_oauthbearer_"
+LIFE_S = float(os.environ.get("LOGINS_LIFE_S", "10"))
 LASTS_S = float(os.environ.get("LOGINS_LAST_S", "60"))
 
 
 @pytest.fixture(scope="module")
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdentityProvider]:
-    with serving(IdentityProvider(tmp_path_factory.mktemp("identity"), life_s=10)) as provider:
+    with serving(IdentityProvider(tmp_path_factory.mktemp("identity"), life_s=LIFE_S)) as provider:
         yield provider
 
 
@@ -108,15 +109,18 @@ def test_each_wrong_login_is_one_line(login: str, provider: IdentityProvider, tm
     assert "missing cannot be read: no such file or directory" in why_not(login, missing)
     stranger = tmp_path / "stranger"
     stranger.mkdir()
-    file = tmp_path / "token"
-    file.write_text(IdentityProvider(stranger).token())
-    forged = missing | {f"{OWN}token_file": str(file)}
-    print(why_not(login, forged))
-    file.write_text(provider.token(life_s=-60))
-    assert "nothing renews it" in why_not(login, forged)
+    for name, text, reason in (
+        ("forged", IdentityProvider(stranger).token(), "the broker refuses the token"),
+        ("ended", provider.token(life_s=-60), "nothing renews it"),
+        ("empty", "", "holds no token"),
+    ):
+        file = tmp_path / name
+        file.write_text(text)
+        assert reason in why_not(login, missing | {f"{OWN}token_file": str(file)})
     plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
              "sasl_plain_username": "twin", "sasl_plain_password": "x"}  # fmt: skip
-    print(why_not(login, plain))
+    for other in (plain, {"security_protocol": "PLAINTEXT"}):
+        assert "a refused login or a wrong security_protocol" in why_not(login, other)
 
 
 def test_all_programs_go_on_while_tokens_end(

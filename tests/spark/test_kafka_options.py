@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from streaming.query.kafka_options import UnsupportedSetting, kafka_options
+from streaming.query.query import REQUEST_TIMEOUT_MS, source_options
 
 
 def options(**client):
@@ -49,3 +50,12 @@ def test_tls_files_are_given_as_pem(tmp_path):
 def test_a_security_setting_without_a_counterpart_is_named_not_dropped():
     with pytest.raises(UnsupportedSetting, match="sasl_oauth_token_provider"):
         options(sasl_oauth_token_provider="x")
+
+
+@pytest.mark.parametrize("given", [{}, {"request_timeout_ms": 40_000}])
+def test_a_source_waits_for_a_broker_as_long_as_it_was_told(given: dict[str, int]):
+    made = source_options("b:1", given)
+    request_ms = given.get("request_timeout_ms", REQUEST_TIMEOUT_MS)
+    assert made["kafka.bootstrap.servers"] == "b:1"
+    assert made["kafka.request.timeout.ms"] == str(request_ms)
+    assert int(made["kafka.default.api.timeout.ms"]) > request_ms

@@ -132,11 +132,15 @@ class ConnectionErrorCapture(logging.Handler):
 
 _REPEATED: Final = re.compile(r"\[Error \d+\] (\w+): (?:\1: )?")
 _DISCONNECTED: Final = "socket disconnected"
+_INVALID_TOKEN: Final = re.compile(r'\{"status" *: *"invalid_token".*\}')
+_REFUSES_THE_TOKEN: Final = (
+    "the broker refuses the token: its issuer, audience, signature or end is not what it wants"
+)
 
 
 def _explained(cause: str) -> str:
     """A cause as kafka-python words it, once and with what it often means."""
-    text = _REPEATED.sub(r"\1: ", cause)[:300]
+    text = _INVALID_TOKEN.sub(_REFUSES_THE_TOKEN, _REPEATED.sub(r"\1: ", cause))[:300]
     if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
         # The client often misses the broker's last bytes: it reads them with the end.
         text += "; a refused login or a wrong security_protocol ends like this"
@@ -179,6 +183,7 @@ def one_line(error: BaseException) -> str:
         return f"cannot be reached: {'; '.join(each)}"[:1_000]
     if "Unable to bootstrap" in text:
         return f"cannot be reached: {_capture().take() or 'no broker answered'}"
+    text = _INVALID_TOKEN.sub(_REFUSES_THE_TOKEN, text)
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
     return text[:400]

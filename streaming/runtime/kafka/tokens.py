@@ -53,15 +53,24 @@ class Token:
     ends_s: float
 
 
-class TokenProvider(AbstractTokenProvider):
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     """Gives kafka-python a token that is still good for a while, for any number of clients."""
 
     def __init__(
-        self, obtain: Callable[[], Token], extensions: dict[str, str],
+        self, obtain: Callable[[], Token], extensions: dict[str, str], kept: float = KEPT,
         clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
+        """Ask for nothing yet.
+
+        Args:
+            obtain: gives a token, or raises a TokenError.
+            extensions: what is sent beside it.
+            kept: the share of its life in which a token is used for new logins.
+            clock: seconds since the epoch.
+        """
         self._obtain = obtain
         self._extensions = extensions
+        self._kept = kept
         self._clock = clock
         self._lock = threading.Lock()
         self._token = Token("", 0.0)
@@ -87,7 +96,9 @@ class TokenProvider(AbstractTokenProvider):
                 raise
             self._until_s = now_s + TRIED_AGAIN_AFTER_S
         else:
-            self._until_s = now_s + KEPT * (self._token.ends_s - now_s)  # NaN: asked each time
+            self._until_s = now_s + self._kept * (
+                self._token.ends_s - now_s
+            )  # NaN: asked each time
 
     def extensions(self) -> dict[str, str]:
         """What is sent beside it."""
@@ -97,8 +108,9 @@ class TokenProvider(AbstractTokenProvider):
 @lru_cache(maxsize=8)
 def provider_of(oauth: OAuth) -> TokenProvider:
     """The provider for these settings: one for all clients of the process."""
-    obtain = of_file if oauth.token_file else of_endpoint
-    return TokenProvider(lambda: obtain(oauth), oauth.extensions_by_name)
+    if oauth.token_file:  # read anew for each login: it may be renewed at any time
+        return TokenProvider(lambda: of_file(oauth), oauth.extensions_by_name, kept=0)
+    return TokenProvider(lambda: of_endpoint(oauth), oauth.extensions_by_name)
 
 
 def of_file(oauth: OAuth) -> Token:
