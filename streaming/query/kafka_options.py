@@ -74,9 +74,9 @@ def _oauth(oauth: OAuth) -> dict[str, str]:
     if not oauth.token_file:
         try:
             options |= {"clientId": oauth.client_id, "clientSecret": oauth.secret}
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             path = oauth.client_secret_file
-            raise UnsupportedSetting(f"{path} cannot be read: {error.strerror}") from None
+            raise UnsupportedSetting(f"{path} cannot be read: {_reason(error)}") from None
         if oauth.scope:
             options["scope"] = oauth.scope
         if oauth.cafile:
@@ -109,7 +109,7 @@ def _tls(client: Mapping[str, Any]) -> dict[str, str]:
         certificate = str(client["ssl_certfile"])
         options |= {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": _read("ssl_certfile", certificate).decode(),
+            "ssl.keystore.certificate.chain": _text("ssl_certfile", certificate),
             "ssl.keystore.key": _key(client, certificate),
         }
     if str(client.get("ssl_check_hostname", True)).lower() == "false":
@@ -130,5 +130,15 @@ def _read(name: str, path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        why = (error.strerror or "").lower()
-        raise UnsupportedSetting(f"{name}: {path} cannot be read: {why}") from None
+        raise UnsupportedSetting(f"{name}: {path} cannot be read: {_reason(error)}") from None
+
+
+def _text(name: str, path: str) -> str:
+    try:
+        return _read(name, path).decode()
+    except UnicodeDecodeError:
+        raise UnsupportedSetting(f"{name}: {path} is no PEM file: it is no text") from None
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (getattr(error, "strerror", None) or "it is no text").lower()

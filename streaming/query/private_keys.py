@@ -28,7 +28,8 @@ def pkcs8(pem: bytes, password: str) -> str:
         password: of the key; empty if it has none.
 
     Raises:
-        KeyFormatError: there is no key, its password is wrong or missing, or Java cannot use it.
+        KeyFormatError: the text has no private key, the password does not fit the key, or Kafka's
+            Java client takes no key of this kind.
     """
     begin = _BEGIN.search(pem)
     if begin is None:

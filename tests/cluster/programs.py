@@ -1,4 +1,4 @@
-"""What tests of the three programs ask Kafka, the bus and the operating system."""
+"""Helpers for tests of collector, query and exporter: topics, leaders, events and processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the three programs serve on real brokers while one of them, or the bus, is lost."""
+"""Collector, query or exporter is killed, or brokers with the bus are lost; the rest goes on."""
 
 from __future__ import annotations
 

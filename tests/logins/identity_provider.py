@@ -35,7 +35,7 @@ def _openssl(folder: Path, words: str, given: bytes | None = None) -> bytes:
 
 @dataclass
 class IdentityProvider:
-    """What it does, and what it was asked. A test may change it while it serves.
+    """The provider's settings and the requests that it received. Tests change them while it serves.
 
     Attributes:
         folder: of its key, its certificate ``idp.pem`` and its public key ``jwks.json``.

@@ -64,6 +64,9 @@ def test_the_secret_is_read_from_its_file_each_time(provider: IdentityProvider, 
     settings = oauth(provider, client_secret="", client_secret_file=str(file))
     with pytest.raises(TokenError, match=r"secret cannot be read: no such file"):
         of_endpoint(settings)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(TokenError, match="secret cannot be read"):
+        of_endpoint(settings)
     file.write_text("an old one")
     with pytest.raises(TokenError, match="401 invalid_client"):
         of_endpoint(settings)

@@ -69,7 +69,7 @@ def section(provider: IdentityProvider, **changed: str) -> dict[str, Any]:
 
 
 def why_not(login: str, client: dict[str, Any]) -> str:
-    """What a program says that cannot start."""
+    """The one line in which a client says why it cannot connect."""
     with pytest.raises(Exception) as caught:  # noqa: PT011 - clients raise many kinds
         KafkaAdminClient(
             **clients.arguments(login, client, "cluster"), bootstrap_timeout_ms=4_000

@@ -85,6 +85,10 @@ def test_the_query_names_the_file(tmp_path: Path, ec: bytes):
     assert "kafka.ssl.key.password" not in made
     with pytest.raises(UnsupportedSetting, match=rf"ssl_keyfile: {key} cannot be read: ssl_pass"):
         kafka_options("b:1", client | {"ssl_password": "wrong"})
+    certificate.write_bytes(b"0\x82\x03\xff")  # DER
+    with pytest.raises(UnsupportedSetting, match=rf"ssl_certfile: {certificate} is no PEM file"):
+        kafka_options("b:1", client)
+    certificate.write_text("CERT")
     key.unlink()
     with pytest.raises(UnsupportedSetting, match=rf"{key} cannot be read: no such file"):
         kafka_options("b:1", client)

@@ -61,7 +61,7 @@ class OAuth:
         """The secret of the client.
 
         Raises:
-            OSError: its file cannot be read.
+            OSError, UnicodeDecodeError: its file cannot be read.
         """
         if self.client_secret_file:
             return Path(self.client_secret_file).read_text().strip()
@@ -69,7 +69,7 @@ class OAuth:
 
 
 def oauth_of(client: Mapping[str, Any]) -> OAuth | None:
-    """What the section says of OAUTHBEARER; None with another mechanism.
+    """Read the settings of OAUTHBEARER in the section; None if it has another mechanism.
 
     Raises:
         OAuthError: a setting is missing, makes no sense, or belongs to another mechanism.

@@ -96,12 +96,11 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
                 raise
             self._until_s = now_s + TRIED_AGAIN_AFTER_S
         else:
-            self._until_s = now_s + self._kept * (
-                self._token.ends_s - now_s
-            )  # NaN: asked each time
+            left_s = self._token.ends_s - now_s  # NaN if unknown: then each login asks for a token
+            self._until_s = now_s + self._kept * left_s
 
     def extensions(self) -> dict[str, str]:
-        """What is sent beside it."""
+        """The extensions that kafka-python sends with each token."""
         return self._extensions
 
 
@@ -142,7 +141,7 @@ def of_endpoint(oauth: OAuth) -> Token:
     form = {"grant_type": "client_credentials"} | ({"scope": oauth.scope} if oauth.scope else {})
     try:
         login = base64.b64encode(f"{oauth.client_id}:{oauth.secret}".encode()).decode()
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         reason = _reason(error)
         raise TokenError(f"{oauth.client_secret_file} cannot be read: {reason}") from None
     headers = {"Authorization": f"Basic {login}", "Accept": "application/json"}
@@ -190,7 +189,7 @@ def _end_of_jwt_s(text: str) -> float:
 
 
 def _reason(error: Exception) -> str:
-    """What the system says, without the path and the number."""
+    """The reason in the error's own words, without its path and its number."""
     inner = error.reason if isinstance(error, URLError) else error
     if isinstance(inner, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {inner.verify_message}"
