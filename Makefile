@@ -6,12 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := .[spark,grafana,dev]
-# Installs packages in a third of the time of pip, which serves where there is none for the platform.
+# Installs packages in a third of the time of pip, which serves where there is none for the platform. It keeps no cache:
+# PySpark has no wheel, and each install from an index that forbids caching would leave 2 GB more of it.
 UV := uv>=0.9,<0.14
 
 # A test says it of the run "unit", which has the same expression.
 STARTS_NOTHING := not (alone or browser or cluster or demo or docker or helm or spark or \
-  console or containers or incidents or kubernetes or losses or releases)
+  console or containers or incidents or kubernetes or logins or losses or releases)
 
 # Some containers set it; then each process compiles the package anew, and each run of pytest all tests.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,7 +31,7 @@ $(READY): pyproject.toml
 	  { echo "Python cannot make a virtual environment: install its venv module, e.g. python3-venv" >&2; exit 1; }
 	@echo "installing Python packages into $(VENV) (Spark is 450 MB, once)"
 	@if $(BIN)/pip install -q --disable-pip-version-check '$(UV)' 2>/dev/null; \
-	  then $(BIN)/uv pip install -q --python $(BIN)/python -e '$(EXTRAS)'; \
+	  then $(BIN)/uv pip install -q --no-cache --python $(BIN)/python -e '$(EXTRAS)'; \
 	  else $(BIN)/pip install -q --disable-pip-version-check -e '$(EXTRAS)'; fi
 	@touch $@
 

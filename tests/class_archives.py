@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from pathlib import Path
 from typing import Final
 
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime import class_archive, jars
 
-KEPT_S: Final = 7 * 86_400
+KEPT: Final = 3
+"""As many of each program: an environment has its own, of 150 MB for Spark."""
 
 
 def make_kafka(archive: Path) -> None:
@@ -54,11 +54,11 @@ def make_spark(archive: Path) -> None:
 
 
 def _remove_old(archive: Path) -> None:
-    """Remove those of other environments, which may be gone, a week after they were made."""
+    """Remove the oldest: the environments of many may be gone."""
     name, _, _ = archive.name.partition("-")
-    for other in archive.parent.glob(f"{name}-*"):
-        if time.time() - other.stat().st_mtime > KEPT_S:
-            other.unlink(missing_ok=True)
+    found = sorted(archive.parent.glob(f"{name}-*.jsa"), key=lambda path: path.stat().st_mtime)
+    for other in found[:-KEPT]:
+        other.unlink(missing_ok=True)
 
 
 def main() -> None:

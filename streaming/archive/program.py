@@ -20,8 +20,7 @@ from streaming.archive.batches import Batches
 from streaming.archive.own_metrics import OWN
 from streaming.history.archive.delta import ArchiveError, ArchiveTables
 from streaming.query.heartbeat import beating
-from streaming.query.kafka_options import kafka_options
-from streaming.query.query import QueryError, cause, end_batch_and_stop, fail_fast_options
+from streaming.query.query import QueryError, cause, end_batch_and_stop, source_options
 from streaming.query.session import spark_session
 from streaming.query.state.checkpoint import location
 from streaming.runtime.config import Config
@@ -81,11 +80,11 @@ def as_program(config: Config) -> Config:
 
 def start(spark: SparkSession, config: Config, batches: Batches, **trigger: Any) -> StreamingQuery:
     """The running query; ``trigger`` defaults to the configured interval."""
-    topics, client = bus.topics(config), config.bus_client
+    topics = bus.topics(config)
     most = max(_LEAST_A_BATCH, _CYCLES_A_BATCH * (config.bus.shards + 1))
     query = (
         spark.readStream.format("kafka")
-        .options(**kafka_options(config.bus_bootstrap, client), **fail_fast_options(client))
+        .options(**source_options(config.bus_bootstrap, config.bus_client))
         .option("subscribe", f"{topics.snapshots},{topics.events}")
         .option("startingOffsets", "earliest")
         # What expired before it was read is a gap, and is recorded as one.

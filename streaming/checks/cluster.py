@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
 
 from streaming import bus
 from streaming.bus import BusError
@@ -22,10 +24,13 @@ from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.jmx import urls
 from streaming.collector.wire.brokers import CLIENT_ID, BrokerConnections, CollectorError
 from streaming.history.archive.cost import bytes_a_day
-from streaming.runtime.config import Config, ConfigError
+from streaming.runtime.config import BusConfig, ClusterConfig, Config, ConfigError
+from streaming.runtime.kafka import clients
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
+
+_UNREACHED: Final = "this address at the start of a program, which uses the others"
 
 _ANEW: Final = (
     "costs that follow the size; another number begins with an empty state: set bus.shards, and "
@@ -58,6 +63,7 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
         )
         return
     yield _connected(config, observation)
+    yield from of_addresses(config)
     yield from _shards(config, observation)
     yield from archive_cost(config, len(observation.placement.broker))
     if not len(observation.placement):
@@ -75,6 +81,30 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
         yield from _selectors(observation)
         yield _fetch_waits(observation)
     yield from _measured(config, observation)
+
+
+def of_addresses(config: Config) -> Iterator[CheckResult]:
+    """Each of several bootstrap addresses that does not answer by itself."""
+    sections: dict[str, ClusterConfig | BusConfig] = {"cluster": config.cluster, "bus": config.bus}
+    for name, section in sections.items():
+        places = clients.places(section.bootstrap)
+        if len(places) < 2:
+            continue
+
+        why_not = partial(_why_unreachable, section.client, config.collector.deadline_ms)
+        with ThreadPoolExecutor(len(places)) as pool:
+            for place, why in zip(places, pool.map(why_not, places), strict=True):
+                if why:
+                    yield CheckResult(f"{name}.bootstrap {place}: {why}", _UNREACHED)
+
+
+def _why_unreachable(client: Mapping[str, Any], deadline_ms: int, place: str) -> str:
+    """Why a client cannot start with that address alone; empty if it can."""
+    try:
+        with BrokerConnections(place, client, deadline_ms):
+            return ""
+    except (CollectorError, ConfigError) as error:
+        return str(error).rpartition(f"{place}: ")[2]
 
 
 def _shards(config: Config, observation: CycleResult) -> Iterator[CheckResult]:

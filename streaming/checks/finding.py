@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streaming.checks.rights import Right
+from streaming.runtime.errors import without_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,8 @@ class CheckResult:
     essential: bool = False
 
     def __str__(self) -> str:
-        return f"missing: {self.what} -> {self.without}" if self.without else f"ok: {self.what}"
+        said = f"missing: {self.what} -> {self.without}" if self.without else f"ok: {self.what}"
+        return without_secrets(said)
 
 
 def missing(right: Right, more: str = "", *, essential: bool = False) -> CheckResult:

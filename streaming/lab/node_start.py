@@ -105,7 +105,7 @@ def _java(
     """The command line of a small JVM that starts fast."""
     classpath = ":".join(str(jar) for jar in kafka_jars(layout))
     command = [jars.java(), f"-Xmx{layout.heap}", *jars.QUICK_START, "-Xshare:auto"]
-    command += ["-XX:-UsePerfData"]
+    command += ["-XX:-UsePerfData", jars.temporary_folder()]
     if not layout.release:
         command += class_archive.using(class_archive.of_kafka())
     command += [*logging_options(layout, node), *options, "-cp", classpath]

@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from streaming.query.private_keys import KeyFormatError, pkcs8
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka.oauth import PREFIX as OAUTH
+from streaming.runtime.kafka.oauth import OAuth, oauth_of
 
 _SAME_WORDS = {
     "security_protocol": "security.protocol",
@@ -23,6 +26,8 @@ _LOGIN_MODULE = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
 
 
 class UnsupportedSetting(UserError, ValueError):  # noqa: N818 - it is one
@@ -40,10 +45,11 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
         if name in _SAME_WORDS:
             options[_SAME_WORDS[name]] = str(value)
     options |= _sasl(client) | _tls(client)
+    own = ("sasl_", "ssl_", "security_")
     supported = {*_SAME_WORDS, "sasl_plain_username", "sasl_plain_password", "ssl_cafile",
              "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"}  # fmt: skip
     for name in client:
-        if name not in supported and name.startswith(("sasl_", "ssl_", "security_")):
+        if name.startswith(own) and not name.startswith(OAUTH) and name not in supported:
             raise UnsupportedSetting(
                 f"{name} is a setting of kafka-python that the Spark query cannot use"
             )
@@ -51,18 +57,45 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _sasl(client: Mapping[str, Any]) -> dict[str, str]:
+    if oauth := oauth_of(client):
+        return _oauth(oauth)
     mechanism = str(client.get("sasl_mechanism", ""))
     if "sasl_plain_username" not in client or mechanism not in _LOGIN_MODULE:
         return {}
+    user, password = client["sasl_plain_username"], client.get("sasl_plain_password", "")
+    options = {"username": user, "password": password}
+    return {"sasl.jaas.config": _jaas(_LOGIN_MODULE[mechanism], options)}
 
+
+def _oauth(oauth: OAuth) -> dict[str, str]:
+    """The token in a file is read by its URL. Certificates of the endpoint are an option of the
+    login: those of the brokers are not used for it."""
+    options = {f"extension_{name}": value for name, value in oauth.extensions_by_name.items()}
+    if not oauth.token_file:
+        try:
+            options |= {"clientId": oauth.client_id, "clientSecret": oauth.secret}
+        except (OSError, UnicodeDecodeError) as error:
+            path = oauth.client_secret_file
+            raise UnsupportedSetting(f"{path} cannot be read: {_reason(error)}") from None
+        if oauth.scope:
+            options["scope"] = oauth.scope
+        if oauth.cafile:
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": oauth.cafile}
+    return {
+        "sasl.login.callback.handler.class": f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": (
+            oauth.token_endpoint_url or Path(oauth.token_file).absolute().as_uri()
+        ),
+        "sasl.jaas.config": _jaas(f"{_OAUTH}.OAuthBearerLoginModule", options),
+    }
+
+
+def _jaas(module: str, options: Mapping[str, Any]) -> str:
     def quoted(value: Any) -> str:
         return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
-    user, password = client["sasl_plain_username"], client.get("sasl_plain_password", "")
-    return {
-        "sasl.jaas.config": f"{_LOGIN_MODULE[mechanism]} required "
-        f"username={quoted(user)} password={quoted(password)};"
-    }
+    given = "".join(f" {name}={quoted(value)}" for name, value in options.items())
+    return f"{module} required{given};"
 
 
 def _tls(client: Mapping[str, Any]) -> dict[str, str]:
@@ -73,15 +106,39 @@ def _tls(client: Mapping[str, Any]) -> dict[str, str]:
             "ssl.truststore.location": str(client["ssl_cafile"]),
         }
     if "ssl_certfile" in client:
-        certificate = Path(str(client["ssl_certfile"])).read_text()
-        key = Path(str(client.get("ssl_keyfile", client["ssl_certfile"]))).read_text()
+        certificate = str(client["ssl_certfile"])
         options |= {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": certificate,
-            "ssl.keystore.key": key,
+            "ssl.keystore.certificate.chain": _text("ssl_certfile", certificate),
+            "ssl.keystore.key": _key(client, certificate),
         }
-        if "ssl_password" in client:
-            options["ssl.key.password"] = str(client["ssl_password"])
     if str(client.get("ssl_check_hostname", True)).lower() == "false":
         options["ssl.endpoint.identification.algorithm"] = ""
     return options
+
+
+def _key(client: Mapping[str, Any], certificate: str) -> str:
+    name = "ssl_keyfile" if "ssl_keyfile" in client else "ssl_certfile"
+    path = str(client.get(name, certificate))
+    try:
+        return pkcs8(_read(name, path), str(client.get("ssl_password", "")))
+    except KeyFormatError as error:
+        raise UnsupportedSetting(f"{name}: {path} {error}") from None
+
+
+def _read(name: str, path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UnsupportedSetting(f"{name}: {path} cannot be read: {_reason(error)}") from None
+
+
+def _text(name: str, path: str) -> str:
+    try:
+        return _read(name, path).decode()
+    except UnicodeDecodeError:
+        raise UnsupportedSetting(f"{name}: {path} is no PEM file: it is no text") from None
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (getattr(error, "strerror", None) or "it is no text").lower()

@@ -122,7 +122,7 @@ def _observations(spark: SparkSession, config: Config, source: Mapping[str, str]
     client = config.bus_client
     return (
         spark.readStream.format("kafka")
-        .options(**kafka_options(config.bus_bootstrap, client), **fail_fast_options(client))
+        .options(**source_options(config.bus_bootstrap, client))
         .options(**source)
         .option("subscribe", bus.topics(config).observations)
         .option("startingOffsets", "earliest")  # without a checkpoint, start with the oldest record
@@ -158,7 +158,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
     topics = bus.topics(config)
     observations = (
         spark.readStream.format("kafka")
-        .options(**kafka_options(config.cluster.bootstrap, client), **fail_fast_options(client))
+        .options(**source_options(config.cluster.bootstrap, client))
         .option("subscribePattern", remote_log_access.TOPIC)
         .option("startingOffsets", "earliest")  # the topic has the whole history
         .option("failOnDataLoss", "false")
@@ -215,8 +215,8 @@ def _look_every_ms(config: Config) -> int:
     return min(every_ms, config.query.trigger_ms)
 
 
-def fail_fast_options(client: Mapping[str, Any]) -> dict[str, str]:
-    """Options that keep the source from waiting for a broker that is gone.
+def source_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
+    """Options of a source that does not wait for a broker that is gone.
 
     Before each batch the driver asks the partitions' leaders for their ends. If the leader is lost
     while it has the request, the client waits for that broker, a minute by default, although
@@ -224,6 +224,7 @@ def fail_fast_options(client: Mapping[str, Any]) -> dict[str, str]:
     """
     request_ms = int(client.get("request_timeout_ms", REQUEST_TIMEOUT_MS))
     return {
+        **kafka_options(bootstrap, client),
         "kafka.request.timeout.ms": str(request_ms),
         "kafka.default.api.timeout.ms": str(request_ms + 2_000),  # must not be shorter
         "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),

@@ -52,8 +52,8 @@ def making(archive: Path) -> tuple[str, ...]:
 
 
 def quick_spark() -> dict[str, str]:
-    """``jars.QUICK_SPARK``, with the archive if there is one."""
-    options = [jars.QUICK_SPARK[_VARIABLE]]
+    """``jars.QUICK_SPARK`` and the temporary folder, with the archive if there is one."""
+    options = [jars.QUICK_SPARK[_VARIABLE], jars.temporary_folder()]
     with suppress(jars.JarError):  # whoever starts Spark says it
         options += using(of_spark())
     return {_VARIABLE: " ".join(options)}

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from streaming.runtime.errors import UserError
+from streaming.runtime.errors import UserError, without_secrets
+from streaming.runtime.kafka.oauth import MECHANISM, OAuthError, oauth_of
 
 _BUS_PARTITIONS_AT_LEAST: Final = 4
 """Topics keep their partitions when the query gets more cores later."""
@@ -30,7 +31,8 @@ _INHERITED: Final = -2
 _OF_CAPACITY: Final = ("bytes_in_per_s", "bytes_out_per_s", "peak_percent")
 
 PREFIX: Final = "KAFKA_TWIN_"
-_SECRET = re.compile(r"password|secret|token|oauth", re.IGNORECASE)
+_SECRET = re.compile(r"password|secret|token|oauth_", re.IGNORECASE)
+_NO_SECRET = re.compile(r"_(?:file|url)$")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -406,6 +408,12 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
         raise ConfigError(f"environment: {name}: {error}") from None
 
 
+_NO_USER: Final = "must hold no user and no password before the host: they are not sent"
+
+_BOTH_CLIENTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", MECHANISM)
+"""SASL mechanisms that the twin configures for both kafka-python and Spark's Java client."""
+
+
 def _check(config: Config, origin: str) -> None:
     """Refuse values that have the right type and make no sense."""
 
@@ -425,6 +433,15 @@ def _check(config: Config, origin: str) -> None:
             host, _, port = address.strip().rpartition(":")
             need(bool(host) and port.isdigit() and 0 < int(port) < 65536, key,
                  f"{address.strip()!r} is not host:port")  # fmt: skip
+    for key, client in (("cluster", c.cluster.client), ("bus", c.bus.client)):
+        mechanism = client.get("sasl_mechanism", _BOTH_CLIENTS[0])
+        need(mechanism in _BOTH_CLIENTS, f"{key}.client.sasl_mechanism",
+             f"{mechanism!r} is none of {', '.join(_BOTH_CLIENTS)}, which work for both Kafka "
+             "clients of the twin: kafka-python, and the Java client of the query")  # fmt: skip
+        try:
+            oauth_of(client)
+        except OAuthError as error:
+            raise ConfigError(f"{origin}: {key}.client.{error}") from None
     need(_TOPIC_NAME.fullmatch(c.bus.prefix) is not None and len(c.bus.prefix) < 230, "bus.prefix",
          "must be letters, digits, '.', '_' or '-'")  # fmt: skip
     need(0 <= c.bus.shards <= 4096, "bus.shards",
@@ -459,6 +476,7 @@ def _check(config: Config, origin: str) -> None:
     if c.collector.metrics_url:
         urls["metrics_url"] = c.collector.metrics_url
     for key, url in urls.items():
+        need(not _has_user(url), f"collector.{key}", _NO_USER)
         need(_is_url(url), f"collector.{key}",
              f"{url!r} is not like http://{{host}}:7071/metrics")  # fmt: skip
     for i, topic in enumerate(c.eligibility.topics):
@@ -517,6 +535,10 @@ def _check(config: Config, origin: str) -> None:
         need(bool(section.certificate) == bool(section.key), f"{name}.key",
              "certificate and key belong together: set both or neither")  # fmt: skip
     need(0 <= c.admission.port < 65536, "admission.port", "must be 0 to 65535")
+    for key, url in (("admission.exporter", c.admission.exporter),
+                     ("admission.kubernetes", c.admission.kubernetes),
+                     ("grafana.url", c.grafana.url)):  # fmt: skip
+        need(not _has_user(url), key, _NO_USER)
     need(_is_url(c.admission.exporter), "admission.exporter",
          f"{c.admission.exporter!r} is not like http://kafka-twin-exporter:9410")  # fmt: skip
     need(not c.admission.kubernetes or _is_url(c.admission.kubernetes), "admission.kubernetes",
@@ -564,12 +586,16 @@ def _is_url(text: str) -> bool:
             url.scheme in ("http", "https")
             and bool(url.hostname)
             and url.port != 0
-            and url.username is None  # it would be shown, and it is not sent
             and re.search(r"[\s{}]", filled) is None
             and filled.isascii()
         )
     except ValueError:
         return False
+
+
+def _has_user(url: str) -> bool:
+    """There is something before the host."""
+    return "@" in url.partition("//")[2].partition("/")[0]
 
 
 def _compiles(pattern: str) -> bool:
@@ -583,4 +609,8 @@ def _compiles(pattern: str) -> bool:
 def _mask(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         return {k: _mask(v, k) for k, v in value.items()}
-    return "***" if _SECRET.search(key) and value != "" else value
+    if isinstance(value, list):
+        return [_mask(each, key) for each in value]
+    if _SECRET.search(key) and not _NO_SECRET.search(key) and value != "":
+        return "***"
+    return without_secrets(value) if isinstance(value, str) else value

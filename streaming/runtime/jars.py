@@ -42,6 +42,13 @@ QUICK_START: Final = ("-XX:+UseSerialGC", *_QUICK)
 QUICK_SPARK: Final = {"SPARK_SUBMIT_OPTS": " ".join(_QUICK)}
 """Environment variables for a Spark driver that starts fast; its session chooses a collector."""
 
+
+def temporary_folder() -> str:
+    """The option with which a JVM keeps its temporary files where Python does: Java itself does
+    not read ``TMPDIR``, and a JVM that is killed leaves the libraries that it unpacked."""
+    return f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+
+
 JAVA_MINIMUM: Final = 17  # class files of Spark 4 and Kafka 4 brokers
 
 _FETCH_DEADLINE_S: Final = 900.0  # 30 s on a good line; Ivy asks for one file after the other

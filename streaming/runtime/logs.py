@@ -1,6 +1,7 @@
 """Logging of all programs: one line per event, in one format for our code and for libraries.
 
-Times are UTC. Secrets never reach a log: configurations are logged through ``Config.shown`` only.
+Times are UTC. Secrets never reach a log: configurations are logged through ``Config.shown`` only,
+and what stands before the host of a URL is masked.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ import sys
 
 import structlog
 
+from streaming.runtime.errors import without_secrets
+
 _QUIET = ("kafka", "py4j", "uvicorn", "asyncio", "httpx2", "mcp")
+
+
+def _masked(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """An event whose texts have no password of a URL."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = without_secrets(value)
+    return event
 
 
 def configure(verbose: bool = False) -> None:
@@ -35,6 +46,7 @@ def configure(verbose: bool = False) -> None:
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _masked,
                 structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0),
             ],
         )

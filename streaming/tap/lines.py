@@ -69,7 +69,7 @@ _TRUNCATED: Final = re.compile(
     rb"Truncating to offset (?P<to>\d+)"
 )
 _ELECTED: Final = re.compile(
-    _UNCLEAN + rb"(?P<topic>\S+)-(?P<partition>\d+) with topic ID \S+: "
+    _UNCLEAN + rb"(?P<topic>\S+)-(?P<partition>\d+)(?: with topic ID \S+)?: "
     rb".*\bleader: -?\d+ -> (?P<leader>\d+),.*\bleaderEpoch: \d+ -> (?P<epoch>\d+)"
 )
 _REMOVED: Final = re.compile(
@@ -142,7 +142,8 @@ class TruncationLine:
 class UncleanElectionLine:
     """A controller's statement that a leader was neither in the ISR nor in the ELR.
 
-    Source: PartitionRegistration.maybeLogPartitionChange, Kafka 3.3 to 4.3.
+    Some releases leave out the topic id.
+    Source: PartitionRegistration.maybeLogPartitionChange, Kafka 4.3.
     """
 
     topic: str

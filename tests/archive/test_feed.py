@@ -15,6 +15,7 @@ from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, REPLICA
 from streaming.history.archive.past import ArchivePast
 from streaming.history.moments import MomentError
 from tests.archive.bus import SHARDS, Program, SimulatedBus
+from tests.examples import ARE_FEW
 from tests.history.archive.archived import BEFORE_A_QUARTER_MS, INTERVAL_MS, START_MS
 from tests.history.archive.test_differences import columns
 from twin.tables.state import Replicas
@@ -91,7 +92,7 @@ def test_a_kill_between_any_two_commits_leaves_nothing_twice_and_nothing_missing
     for name in (CYCLES, PARTITIONS, REPLICAS):
         assert set(rows_by_key(tmp_path, name).values()) == {1}
     past = program.past()
-    for cycle in range(21):
+    for cycle in (0, *range(6, 16), 20) if ARE_FEW else range(21):
         assert_equal(past, bus, cycle)
     measured = past.view(bus.at_ms(16)).view.states  # of a cycle that begins half a minute
     for state in measured:

@@ -14,6 +14,10 @@ from typing import Final
 import pytest
 
 from streaming.lab.cluster import LocalCluster, free_base_port
+from tests.cluster.broker_client import await_in_sync
+from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
+from tests.cluster.programs import TOPICS, create, delete
+from tests.waiting import until
 
 STILL: Final = {"auto.leader.rebalance.enable": "false"}
 """Leaders move when a test makes them, and not five minutes after the start by themselves."""
@@ -74,6 +78,36 @@ def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
         if node.state == "paused":
             cluster.resume(node.id)
     cluster.start()
+
+
+@pytest.fixture(scope="module")
+def programs(
+    request: pytest.FixtureRequest, cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pipeline]:
+    """The three programs on three brokers, for a file of tests."""
+    await_in_sync(cluster)
+    folder = tmp_path_factory.mktemp("pipeline")
+    pipeline = Pipeline(cluster, folder, prefix=f"{request.path.stem.replace('_', '-')}-bus")
+    pipeline.create_bus()
+    create(cluster, **TOPICS)
+    try:
+        pipeline.start("collector", "query", "exporter")
+        yield pipeline
+    finally:
+        pipeline.end()
+        delete(cluster, *TOPICS)
+
+
+@pytest.fixture
+def pipeline(programs: Pipeline) -> Iterator[Pipeline]:
+    """All programs and brokers as they should be, before the test and after it."""
+    until(programs.is_live, STARTS_WITHIN_S, "the pipeline is not live")
+    yield programs
+    for node in programs.cluster.status():
+        if node.state == "paused":
+            programs.cluster.resume(node.id)
+    programs.cluster.start()
+    await_in_sync(programs.cluster)
 
 
 class Shared:

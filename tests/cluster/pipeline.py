@@ -39,18 +39,33 @@ Labels = frozenset[tuple[str, str]]
 class Pipeline:
     """Collector, query and exporter of one configuration, each started and ended alone."""
 
-    def __init__(self, cluster: LocalCluster, folder: Path, prefix: str = "pipeline-bus") -> None:
+    def __init__(
+        self, cluster: LocalCluster, folder: Path, prefix: str = "pipeline-bus",
+        bootstrap: str = "", client: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Write the configuration; nothing is started yet.
+
+        Args:
+            cluster: what they watch.
+            folder: for their files.
+            prefix: of the bus topics.
+            bootstrap: in place of the cluster's.
+            client: settings of their Kafka clients.
+        """
         self.cluster = cluster
         self.folder = folder
         self.port = free_base_port(span=4)  # of the exporter; the others have the next three
         urls = cluster.layout.metrics_urls.items()
         metrics_urls = "\n".join(f'{broker} = "{url}"' for broker, url in urls)
+        login = "\n".join(f"{name} = {json.dumps(value)}" for name, value in (client or {}).items())
         path = folder / "twin.toml"
         path.write_text(
             f"""
             [cluster]
             name = "real"
-            bootstrap = "{cluster.bootstrap}"
+            bootstrap = "{bootstrap or cluster.bootstrap}"
+            [cluster.client]
+            {login}
             [bus]
             prefix = "{prefix}"
             shards = 4

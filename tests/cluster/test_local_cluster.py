@@ -16,7 +16,7 @@ from streaming.lab import commands, processes
 from streaming.lab.cluster import ClusterError, LocalCluster, NodeStatus, free_base_port
 from tests.waiting import until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.releases]
 
 
 def states(cluster: LocalCluster) -> list[str]:

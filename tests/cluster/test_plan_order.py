@@ -46,7 +46,7 @@ from twin.questions.whatif import of_topic
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.tiering.coverage import Coverage
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
 TOPIC: Final = "plan-order"
 RECORDS: Final = 8_000

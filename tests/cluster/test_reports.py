@@ -32,7 +32,7 @@ from twin.rules.replication.high_watermark import HighWatermarks, HighWatermarkS
 from twin.rules.tiering.tier_states import TierState, TierStates
 from twin.rules.tiering.upload import UploadLag
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
 ALL, ONE = 100, 50
 """Records that are written with acks=all, and with acks=1 once the ISR is below its minimum."""

@@ -21,7 +21,7 @@ from streaming.collector.wire.brokers import (
 from streaming.runtime.config import ConfigError
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Topic, World, fake_cluster
-from tests.waiting import patient_ms, until
+from tests.waiting import AMPLE_MS, patient_ms, until
 
 
 @pytest.fixture
@@ -165,6 +165,18 @@ def test_the_best_version_is_the_highest_both_know(
 
 def test_an_api_the_broker_does_not_know_has_no_version() -> None:
     assert negotiate_version({}, ListOffsetsRequest) is None
+
+
+def test_an_advertised_name_that_does_not_resolve_is_named_with_its_broker(
+    brokers: BrokerConnections, three: FakeCluster
+) -> None:
+    brokers.update_metadata([Address(3, "broker-3.internal.invalid", 9092, "")])
+    problem = brokers.ask([3], two_requests, Deadline.after_ms(AMPLE_MS))[3].problem
+    assert problem is not None
+    assert str(problem) == (
+        "broker 3: advertises broker-3.internal.invalid:9092, a name that this machine cannot "
+        "resolve: see advertised.listeners of the broker, or the DNS here"
+    )
 
 
 def test_nobody_at_the_bootstrap_address_is_one_line() -> None:

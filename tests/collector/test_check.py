@@ -20,6 +20,7 @@ from streaming.runtime.kafka.remote_log_access import (
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group
 from tests.collector.older import all_be_kafka
+from tests.streaming.test_bootstrapping import hanging
 from tests.waiting import patient_ms
 
 NO_DESCRIBE = ": not known without DESCRIBE on the cluster (or before Kafka 2.8)"
@@ -102,6 +103,21 @@ def test_a_hidden_topic_is_a_missing_right_and_an_unknown_one_is_not(cluster: Fa
 
 
 # ---------------------------------------------------------------- groups
+
+
+def test_each_address_that_does_not_answer_is_named_though_the_others_are_enough(
+    cluster: FakeCluster,
+) -> None:
+    with hanging() as frozen:
+        places = f"{frozen},{cluster.bootstrap},127.0.0.1:1"
+        config = configured(cluster)
+        config = msgspec.structs.replace(config, cluster=ClusterConfig(bootstrap=places))
+        first, *said = [str(finding) for finding in of_cluster(config)]
+    assert first.startswith("ok: cluster ")
+    [one, other] = [line for line in said if ".bootstrap" in line]
+    assert one.startswith(f"missing: cluster.bootstrap {frozen}: cannot be reached: ")
+    assert other.startswith("missing: cluster.bootstrap 127.0.0.1:1: cannot be reached: ")
+    assert "REFUSED" in other
 
 
 def about_groups(cluster: FakeCluster) -> list[str]:

@@ -12,7 +12,7 @@ from tests.console.browser import NARROW
 from tests.console.cluster import Shown, small
 from tests.console.conftest import Open
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.console]
 
 OFFER = "New here? 5 steps show what this page answers."
 

@@ -9,7 +9,7 @@ from tests.console import browser as browsers
 from tests.console.cluster import HAPPENED, Shown, serving
 from tests.console.conftest import Open
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.console]
 
 
 def test_what_happened_is_there_and_what_happens_comes_without_asking(

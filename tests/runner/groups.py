@@ -48,6 +48,10 @@ GROUPS: Final = (
         ),
     ),
     Group(
+        "logins", "logins at brokers, right, wrong and renewed", 1,
+        ("streaming/runtime/kafka/", "streaming/query/kafka_options", "tests/logins/"),
+    ),
+    Group(
         "losses", "long losses and returns of brokers and programs", 3,
         (
             "twin/rules/election/", "twin/rules/groups/", "twin/rules/load/", "twin/plans/",

@@ -79,7 +79,10 @@ class Playing:
         more = ("--last-failed", "-n", "0") if is_again else ()
         options = environment.get("PYTEST_ADDOPTS", "")
         cache = shlex.quote(f"cache_dir={folder / 'cache'}")
-        own = {inside.FOLDER: str(folder), "PYTEST_ADDOPTS": f"{options} -o {cache}"}
+        temporary = folder / "tmp"  # what killed processes leave there ends with the folder
+        temporary.mkdir(exist_ok=True)
+        own = {inside.FOLDER: str(folder), "PYTEST_ADDOPTS": f"{options} -o {cache}",
+               "TMPDIR": str(temporary)}  # fmt: skip
         self._began_s = time.monotonic()
         with self.log.open("ab") as log:  # stacks are added while it may still write
             self._process = subprocess.Popen(

@@ -40,7 +40,7 @@ RUNS: Final = (
     Run(
         "unit", "tests that start nothing, and Kafka's own classes as judge",
         # Some tests wait, so two processes leave a core idle; each more imports all tests again.
-        _marked(STARTS_NOTHING, "-n", "3", *_BY_FILE), 9, 8.5, fills=True,
+        _marked(STARTS_NOTHING, "-n", "3", *_BY_FILE), 8, 8, fills=True,
     ),
     Run(
         "browser", "the console's main views in Chromium",
@@ -57,7 +57,7 @@ RUNS: Final = (
     Run(
         "brokers", "each program on real brokers, and all of them with Spark",
         _marked(f"cluster and not alone and not docker and {_GROUPED}", *_TWO_FILES),
-        8, 6, brokers=True, after=_JVMS,
+        4.5, 3.3, brokers=True, after=_JVMS,
     ),
     Run(
         "start", "the demo starts, answers and ends",
@@ -98,8 +98,13 @@ RUNS: Final = (
         after=(*_JVMS, "jars"),
     ),
     Run(
-        "life", "five minutes of topics that come, go and move",
-        _marked("releases", "tests/strangers"), 6, 3.5, "releases", brokers=True, after=_JVMS,
+        "life", "five minutes of topics that come, go and move, and the demo's own cluster",
+        _marked("releases", "tests/strangers", "tests/cluster"), 7, 4.3, "releases",
+        brokers=True, after=_JVMS,
+    ),
+    Run(
+        "logins", "logins at brokers, right, wrong and renewed",
+        _marked("logins"), 3, 1, "logins", brokers=True, after=_JVMS,
     ),
     Run(
         "compose", "docker compose, and a cluster with passwords and few rights",
@@ -125,6 +130,6 @@ RUNS: Final = (
     ),
     Run(
         "losses", "other losses and returns",
-        _marked("losses and not alone", *_TWO_FILES), 7, 4, "losses", brokers=True, after=_JVMS,
+        _marked("losses and not alone", *_TWO_FILES), 10, 7, "losses", brokers=True, after=_JVMS,
     ),
 )  # fmt: skip

@@ -1,10 +1,13 @@
 """kafka-python's security settings reach Spark's client in its own words."""
 
+import subprocess
+
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from streaming.query.kafka_options import UnsupportedSetting, kafka_options
+from streaming.query.query import REQUEST_TIMEOUT_MS, source_options
 
 
 def options(**client):
@@ -30,19 +33,29 @@ def test_scram_becomes_a_jaas_line_with_its_quotes_escaped():
 
 def test_tls_files_are_given_as_pem(tmp_path):
     (tmp_path / "cert.pem").write_text("CERT")
-    (tmp_path / "key.pem").write_text("KEY")
+    key = ["openssl", "genpkey", "-algorithm", "RSA"]
+    written = subprocess.run(key, check=True, capture_output=True, text=True).stdout
+    (tmp_path / "key.pem").write_text(written)
     made = options(
         ssl_cafile="ca.pem", ssl_certfile=str(tmp_path / "cert.pem"),
-        ssl_keyfile=str(tmp_path / "key.pem"), ssl_password="secret", ssl_check_hostname=False,
+        ssl_keyfile=str(tmp_path / "key.pem"), ssl_check_hostname=False,
     )  # fmt: skip
     assert made["kafka.ssl.truststore.type"] == made["kafka.ssl.keystore.type"] == "PEM"
     assert made["kafka.ssl.truststore.location"] == "ca.pem"
     assert made["kafka.ssl.keystore.certificate.chain"] == "CERT"
-    assert made["kafka.ssl.keystore.key"] == "KEY"
-    assert made["kafka.ssl.key.password"] == "secret"
+    assert made["kafka.ssl.keystore.key"] == written
     assert made["kafka.ssl.endpoint.identification.algorithm"] == ""
 
 
 def test_a_security_setting_without_a_counterpart_is_named_not_dropped():
     with pytest.raises(UnsupportedSetting, match="sasl_oauth_token_provider"):
         options(sasl_oauth_token_provider="x")
+
+
+@pytest.mark.parametrize("given", [{}, {"request_timeout_ms": 40_000}])
+def test_a_source_waits_for_a_broker_as_long_as_it_was_told(given: dict[str, int]):
+    made = source_options("b:1", given)
+    request_ms = given.get("request_timeout_ms", REQUEST_TIMEOUT_MS)
+    assert made["kafka.bootstrap.servers"] == "b:1"
+    assert made["kafka.request.timeout.ms"] == str(request_ms)
+    assert int(made["kafka.default.api.timeout.ms"]) > request_ms

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from streaming.query.progress import log_fields
-from streaming.query.query import _look_every_ms, _sink, fail_fast_options, whole_cycle_options
+from streaming.query.query import _look_every_ms, _sink, source_options, whole_cycle_options
 from streaming.query.session import SMALL_UP_TO_SHARDS, TASK_TRIES, _collector, _persistent
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 
@@ -25,11 +25,13 @@ def test_a_local_master_tries_a_task_again_as_a_cluster_would(master, made):
 
 def test_the_source_never_waits_long_for_one_broker_and_its_limits_fit_each_other():
     for client in ({}, {"request_timeout_ms": 20_000}):
-        made = fail_fast_options(client)
+        made = source_options("b:1", client)
         request, api = (int(made[f"kafka.{n}.timeout.ms"]) for n in ("request", "default.api"))
         assert api > request
-    assert int(fail_fast_options({})["kafka.default.api.timeout.ms"]) <= 5_000
-    assert int(fail_fast_options({})["kafka.fetch.max.wait.ms"]) <= 50, "or each task waits it out"
+    assert int(source_options("b:1", {})["kafka.default.api.timeout.ms"]) <= 5_000
+    assert int(source_options("b:1", {})["kafka.fetch.max.wait.ms"]) <= 50, (
+        "or each task waits it out"
+    )
 
 
 def test_the_sink_never_waits_half_a_minute_for_one_broker_unless_it_is_configured_to():

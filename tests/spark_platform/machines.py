@@ -62,6 +62,7 @@ class Machine:
         self.home = folder / name
         self.spark = folder / "spark"  # where every machine has it
         self.log = folder / f"{name}.log"
+        self.temporary = f"-Djava.io.tmpdir={self.home}"
         self._hidden = [ROOT, Path(sys.prefix), jars.default_cache(), *hidden]
         self._process: subprocess.Popen[bytes] | None = None
         for each in (self.home, self.spark):
@@ -79,7 +80,7 @@ class Machine:
             "SPARK_WORKER_DIR": str(self.home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": " ".join(jars.QUICK_START),
+            "SPARK_DAEMON_JAVA_OPTS": " ".join((*jars.QUICK_START, self.temporary)),
             "JAVA_HOME": str(java),
             "PATH": f"{python}:{java}/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "HOME": str(self.home),

@@ -72,7 +72,8 @@ class Twin:
             "spark.driver.blockManager.port": port + 20, "spark.blockManager.port": port + 40,
             "spark.driver.memory": "700m", "spark.executor.memory": "700m",
             "spark.executor.cores": CORES, "spark.ui.enabled": "false",
-            "spark.hadoop.dfs.replication": 1, "spark.executor.extraJavaOptions": _QUICK,
+            "spark.executor.extraJavaOptions": f"{_QUICK} {self.machine.temporary}",
+            "spark.hadoop.dfs.replication": 1,
         }  # fmt: skip
         given = " ".join(f"--conf '{name}={value}'" for name, value in settings.items())
         submit = f"{self.machine.spark}/bin/spark-submit {given}"
@@ -80,7 +81,9 @@ class Twin:
 
     def start(self) -> None:
         """As a person would, in a shell."""
-        self.machine.start(["sh", "-c", self._line], QUICK_SPARK)
+        name = "SPARK_SUBMIT_OPTS"
+        options = f"{QUICK_SPARK[name]} {self.machine.temporary}"
+        self.machine.start(["sh", "-c", self._line], {name: options})
 
     def started(self) -> set[int]:
         """Ids of the executors that run, with or without a task."""

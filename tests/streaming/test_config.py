@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from streaming.bus.shards import with_shards
@@ -150,6 +151,47 @@ def test_secrets_come_from_the_environment_and_are_never_shown(tmp_path):
     assert config.shown()["cluster"]["client"]["security_protocol"] == "SASL_SSL"
 
 
+SECTIONS = {
+    section.name: [field.name for field in msgspec.structs.fields(section.type)]
+    for section in msgspec.structs.fields(Config)
+}
+
+
+@pytest.mark.parametrize(
+    "url", ["https://me:hunter2@host/path", "//hunter2@host:1", "s3://me:hunter2@x, y"]
+)
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_password_in_a_url_is_never_shown_whatever_setting_it_stands_in(
+    section: str, url: str, tmp_path: Path
+) -> None:
+    for key in SECTIONS[section]:
+        variable = f"KAFKA_TWIN_{section}_{key}".upper()
+        for toml, environment in ((f'[{section}]\n{key} = "{url}"', {}), ("", {variable: url})):
+            try:
+                said = str(loaded(tmp_path, toml, **environment).shown())
+            except ConfigError as error:
+                said = str(error)
+            assert "hunter2" not in said, key
+
+
+@pytest.mark.parametrize(
+    "key", ["collector.metrics_url", "admission.exporter", "admission.kubernetes", "grafana.url"]
+)
+def test_a_url_with_a_password_is_refused_by_the_name_of_the_setting(key: str, tmp_path: Path):
+    section, _, name = key.partition(".")
+    with pytest.raises(ConfigError, match=rf"{key}: must hold no user and no password"):
+        loaded(tmp_path, f"[{section}]\n{name} = 'https://me:hunter2@host:1/metrics'")
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM", "plain"])
+@pytest.mark.parametrize("section", ["cluster", "bus"])
+def test_a_login_that_one_of_both_clients_does_not_know_is_refused_by_name(
+    section: str, mechanism: str, tmp_path: Path
+):
+    with pytest.raises(ConfigError, match=rf"{section}.client.sasl_mechanism: '{mechanism}' is "):
+        loaded(tmp_path, f"[{section}.client]\nsasl_mechanism = '{mechanism}'")
+
+
 def test_the_bus_is_on_the_watched_cluster_unless_it_has_an_address(tmp_path):
     shared = loaded(tmp_path, "[cluster]\nbootstrap='a:1'\n[cluster.client]\nx='1'")
     assert (shared.bus_bootstrap, shared.bus_client) == ("a:1", {"x": "1"})
@@ -160,8 +202,6 @@ def test_the_bus_is_on_the_watched_cluster_unless_it_has_an_address(tmp_path):
 def test_the_documented_file_holds_every_key_at_its_default():
     assert load(DOCUMENTED, {}) == with_shards(Config(), SHARDS_BY_SIZE)
     documented = tomllib.loads(DOCUMENTED.read_text())
-    import msgspec
-
     for section in msgspec.structs.fields(Config):
         keys = {f.name for f in msgspec.structs.fields(section.type)} - {"client", "topics"}
         assert keys == set(documented[section.name]) - {"client", "topics"}, section.name

@@ -30,3 +30,15 @@ def test_a_logger_that_was_used_follows_the_next_configuration(as_before: None) 
         with capture_logs() as lines:
             log.info("begun")
         assert [line["event"] for line in lines] == ["begun"]
+
+
+def test_no_line_shows_a_password_that_stands_in_a_url(
+    as_before: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure()
+    url = "https://me:hunter2@host:1/metrics"
+    structlog.get_logger("tests").info("unavailable", what="metrics", why=f"{url}: late")
+    logging.getLogger("a.library").warning("cannot fetch %s", url)
+    said = capsys.readouterr().err
+    assert "hunter2" not in said
+    assert said.count("https://***@host:1/metrics") == 2

@@ -1,6 +1,7 @@
 """Rows from lines of brokers' logs."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -333,9 +334,14 @@ UNCLEAN = (
 CONTROL = "org.apache.kafka.controller.ReplicationControlManager"
 
 
+WITHOUT_ID = re.compile(r" with topic ID \S+(?=: )")
+
+
+@pytest.mark.parametrize("has_id", [True, False])
 @pytest.mark.parametrize("old", [4, -1])
-def test_a_controller_logs_which_leader_it_elected_uncleanly(old: int):
-    log = parsed(stamped(T0_MS, UNCLEAN.format(old=old), "INFO", CONTROL))
+def test_a_controller_logs_which_leader_it_elected_uncleanly(old: int, has_id: bool):
+    line = UNCLEAN.format(old=old)
+    log = parsed(stamped(T0_MS, line if has_id else WITHOUT_ID.sub("", line), "INFO", CONTROL))
     assert log.unclean_elections == [("orders-eu", 3, 5, 1, T0_MS)]
     assert log.invalid_lines == {}
 

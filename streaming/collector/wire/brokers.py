@@ -2,22 +2,23 @@
 
 A broker that does not answer is a value, not an exception.
 
-This is the only file that knows kafka-python's connection manager, which its documentation does not
-cover (hence the pin ``<3.1``). It uses the client's own connections, so TLS and SASL work as in any
-client, and adds what the client does not offer: requests to a chosen broker, and requests that are
-encoded once and sent repeatedly. Encoding is 40 % of a naive cycle (measured); only the correlation
-id changes in the kept bytes. Responses are returned as raw bytes, since numpy reads most of them.
+This file and ``streaming/runtime/kafka/bootstrapping.py`` know kafka-python's connection manager,
+which its documentation does not cover (hence the pin ``<3.1``). It uses the client's own
+connections, so TLS and SASL work as in any client, and adds what the client does not offer:
+requests to a chosen broker, and requests that are encoded once and sent repeatedly. Encoding is 40
+% of a naive cycle (measured); only the correlation id changes in the kept bytes. Responses are
+returned as raw bytes, since numpy reads most of them.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka.errors import KafkaError, NodeNotReadyError, UnknownBrokerIdError
-from kafka.net import KafkaConnectionManager, NetworkSelector
+from kafka.net import NetworkSelector
 from kafka.protocol.api_header import ResponseHeader
 from kafka.protocol.metadata import MetadataResponse
 
@@ -26,6 +27,7 @@ from streaming.collector.problem import Problem, from_exception
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka import clients
+from streaming.runtime.kafka.bootstrapping import RacingManager
 from twin.declarations.table import UNKNOWN
 
 CLIENT_ID: Final = "kafka-twin-collector"
@@ -40,6 +42,12 @@ _FIRST_THROTTLED: Final = {
     69: 0, 75: 0,
 }  # fmt: skip
 """First version of each API we use whose response begins with ``throttle_time_ms``."""
+
+_NO_NAME: Final = "DNS Resolution failure"  # kafka.net.inet
+_UNRESOLVED: Final = (
+    "advertises {place}, a name that this machine cannot resolve: see advertised.listeners of the "
+    "broker, or the DNS here"
+)
 
 _NOT_LISTED: Final = "the cluster does not list it, so its address is not known"
 
@@ -189,7 +197,7 @@ class _RawResponse:
         self.throttle_time_ms = int.from_bytes(body[:4], "big", signed=True) if throttled else 0
 
 
-class _Manager(KafkaConnectionManager):  # type: ignore[misc]
+class _Manager(RacingManager):
     """Connections that each negotiate their API versions.
 
     kafka-python keeps those of the bootstrap broker and limits every later connection to them, so
@@ -285,6 +293,11 @@ class BrokerConnections:
         """
         return self._net.run(self._ask_all, list(brokers), make, deadline)
 
+    def _place(self, broker: int) -> str:
+        """The address ``host:port`` that the broker advertises."""
+        node = self._manager.cluster.broker_metadata(broker)
+        return f"{node.host}:{node.port}"
+
     async def _ask_all(
         self, brokers: list[int], make: RequestFactory, deadline: Deadline
     ) -> dict[int, BrokerResponse]:
@@ -311,6 +324,8 @@ class BrokerConnections:
             problem = from_exception(BROKER.name, error, broker)
             if isinstance(error, UnknownBrokerIdError):
                 problem = Problem(BROKER.name, broker, "NotListed", _NOT_LISTED)
+            elif _NO_NAME in str(error):
+                problem = replace(problem, text=_UNRESOLVED.format(place=self._place(broker)))
             if isinstance(error, _NOT_TRIED):
                 problem = self._unreached.get(broker, problem)
             self._unreached[broker] = problem

@@ -17,6 +17,10 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from streaming.runtime.config import ConfigError
+from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
+from streaming.runtime.kafka.oauth import PREFIX as OAUTH
+from streaming.runtime.kafka.oauth import OAuthError, oauth_of
+from streaming.runtime.kafka.tokens import provider_of
 
 _DEFAULTS: Final[dict[str, Any]] = {
     key: default
@@ -30,7 +34,7 @@ _OURS: Final = {
     "bootstrap_servers": "set bootstrap of the same section",
     "kafka_client": "cannot come from a configuration",
     "metric_reporters": "cannot come from a configuration",
-    "sasl_oauth_token_provider": "is a Python object; use another SASL mechanism",
+    "sasl_oauth_token_provider": "is a Python object; use sasl_oauthbearer_token_endpoint_url",
     "selector": "cannot come from a configuration",
     "socket_options": "cannot come from a configuration",
     "ssl_context": "is a Python object; use ssl_cafile, ssl_certfile and ssl_keyfile",
@@ -40,13 +44,22 @@ _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def arguments(bootstrap: str, client: Mapping[str, Any], section: str) -> dict[str, Any]:
-    """Arguments of any kafka-python client: the bootstrap servers, and the settings.
+    """Arguments of any kafka-python client: the bootstrap servers, all of which it tries at once,
+    and the settings.
 
     Raises:
         ConfigError: as ``settings``.
     """
-    places = [place.strip() for place in bootstrap.split(",") if place.strip()]
-    return {"bootstrap_servers": places, **settings(client, section)}
+    return {
+        "bootstrap_servers": places(bootstrap),
+        "kafka_client": racing_client,
+        **settings(client, section),
+    }
+
+
+def places(bootstrap: str) -> list[str]:
+    """The addresses ``host:port`` of a list with commas."""
+    return [place.strip() for place in bootstrap.split(",") if place.strip()]
 
 
 def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
@@ -56,7 +69,13 @@ def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
         ConfigError: a key no client knows, or a value that cannot be read; never shows the value.
     """
     quiet()
-    return {key: _parsed(key, value, f"{section}.client") for key, value in client.items()}
+    try:
+        oauth = oauth_of(client)
+    except OAuthError as error:
+        raise ConfigError(f"{section}.client.{error}") from None
+    named = {key: value for key, value in client.items() if not key.startswith(OAUTH)}
+    own = {key: _parsed(key, value, f"{section}.client") for key, value in named.items()}
+    return own | ({"sasl_oauth_token_provider": provider_of(oauth)} if oauth else {})
 
 
 def _parsed(key: str, value: Any, section: str) -> Any:
@@ -103,19 +122,29 @@ class ConnectionErrorCapture(logging.Handler):
         line = record.getMessage().partition("\n")[0]
         _, separator, cause = line.partition("onnection lost: ")  # the other lines give no cause
         if separator and _specificity(cause) >= _specificity(self._cause):
-            self._cause = _REPEATED.sub(r"\1: ", cause)[:300]
+            self._cause = cause
 
     def take(self) -> str:
         """Return the cause and forget it; empty if none was logged."""
         text, self._cause = self._cause, ""
-        if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
-            # The client often misses the broker's last bytes: it reads them with the end.
-            text += "; a refused login or a wrong security_protocol ends like this"
-        return text
+        return _explained(text)
 
 
 _REPEATED: Final = re.compile(r"\[Error \d+\] (\w+): (?:\1: )?")
 _DISCONNECTED: Final = "socket disconnected"
+_INVALID_TOKEN: Final = re.compile(r'\{"status" *: *"invalid_token".*\}')
+_REFUSES_THE_TOKEN: Final = (
+    "the broker refuses the token: its issuer, audience, signature or end is not what it wants"
+)
+
+
+def _explained(cause: str) -> str:
+    """A cause as kafka-python words it, once and with what it often means."""
+    text = _INVALID_TOKEN.sub(_REFUSES_THE_TOKEN, _REPEATED.sub(r"\1: ", cause))[:300]
+    if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
+        # The client often misses the broker's last bytes: it reads them with the end.
+        text += "; a refused login or a wrong security_protocol ends like this"
+    return text
 
 
 def _specificity(cause: str) -> int:
@@ -147,8 +176,14 @@ def _capture() -> ConnectionErrorCapture:
 def one_line(error: BaseException) -> str:
     """The error as one line, with the captured cause if the error itself gives none."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, UnreachableError):
+        _capture().take()
+        why = {place: _explained(cause) for place, cause in error.causes.items()}
+        each = why.values() if len(why) == 1 else (f"{place} {why[place]}" for place in why)
+        return f"cannot be reached: {'; '.join(each)}"[:1_000]
     if "Unable to bootstrap" in text:
         return f"cannot be reached: {_capture().take() or 'no broker answered'}"
+    text = _INVALID_TOKEN.sub(_REFUSES_THE_TOKEN, text)
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
     return text[:400]

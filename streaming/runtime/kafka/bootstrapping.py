@@ -1,0 +1,212 @@
+"""All bootstrap addresses are tried at once, and the first that lists the brokers is enough.
+
+kafka-python tries one address at a time, chosen by chance, and gives it all the time that there is.
+A host that accepts connections and never answers, as a frozen one does, then makes a client of two
+addresses fail every second time. Nor does its error name an address.
+
+Overrides a private method of kafka-python's connection manager, hence the pin ``<3.1``.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from kafka.errors import (
+    AuthorizationError,
+    IncompatibleBrokerVersion,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    SaslAuthenticationFailedError,
+)
+from kafka.future import Future
+from kafka.net import KafkaConnectionManager, NetworkSelector
+from kafka.net.compat import KafkaNetClient
+
+_FINAL: Final = (AuthorizationError, IncompatibleBrokerVersion, SaslAuthenticationFailedError)
+"""Errors that another attempt at the same address would repeat."""
+
+_NOT_IN_TIME: Final = "does not answer"
+
+
+class UnreachableError(KafkaTimeoutError):  # type: ignore[misc]
+    """No bootstrap address has listed the brokers by the deadline.
+
+    Attributes:
+        causes: the last failure of each address ``host:port``, or that it did not answer.
+    """
+
+    def __init__(self, causes: Mapping[str, str]) -> None:
+        super().__init__("Unable to bootstrap")
+        self.causes = causes
+
+
+class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
+    """A connection manager that tries all bootstrap addresses at once."""
+
+    async def _do_bootstrap(self, deadline: float | None) -> bool:
+        """Read the list of brokers from whichever address answers first.
+
+        Args:
+            deadline: as ``time.monotonic`` counts; None to go on until the client is closed.
+
+        Raises:
+            UnreachableError: none of them has answered by the deadline.
+            KafkaError: another attempt does not help, such as a refused password.
+        """
+        nodes = self.cluster.bootstrap_brokers()
+        causes = {node.node_id: _NOT_IN_TIME for node in nodes}
+        race = _Race(len(nodes))
+        for node in nodes:
+            self.call_soon(self._try_until, node, deadline, race, causes)
+        left_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1_000
+        try:
+            await self.wait_for(race.end, left_ms)
+        except KafkaTimeoutError:
+            if race.final is not None:
+                raise race.final from None
+            raise UnreachableError(self._by_address(causes)) from None
+        finally:
+            race.is_over = True
+            for node in nodes:
+                connection = self._conns.pop(node.node_id, None)
+                if connection is not None:
+                    connection.close()
+        self.cluster.start_refresh_loop()
+        return True
+
+    def _by_address(self, causes: Mapping[str, str]) -> dict[str, str]:
+        """Causes by address, in the order of the configuration."""
+        given = list(self.config["bootstrap_servers"])
+        named = {
+            f"{node.host}:{node.port}": causes[node.node_id]
+            for node in self.cluster.bootstrap_brokers()
+        }
+        first = [place for place in given if place in named]
+        return {place: named[place] for place in dict.fromkeys((*first, *named))}
+
+    async def _try_until(
+        self, node: Any, deadline: float | None, race: _Race, causes: dict[str, str]
+    ) -> None:
+        """Try one address until one of them has listed the brokers, or time is over."""
+        node_id: str = node.node_id
+        while not (race.is_over or self.closed):
+            left_s = None if deadline is None else deadline - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return
+            try:
+                if not self.config["proxy_url"]:  # it resolves names itself
+                    await self._resolve(node.host, node.port)
+                if await self._lists_brokers(node_id, left_s, race):
+                    return
+            except NodeNotReadyError:  # it waits before the next attempt
+                pause_s = self.connection_delay(node_id)
+                await self._net.sleep(pause_s if left_s is None else min(pause_s, left_s))
+            except _FINAL as error:
+                causes[node_id] = _said(error)
+                race.lose(error)
+                return
+            except Exception as error:  # whatever it is, the others may answer
+                if not race.is_over:
+                    # The last attempt is cut off by the deadline; an earlier one says more.
+                    if not isinstance(error, KafkaTimeoutError | RequestTimedOutError):
+                        causes[node_id] = _said(error)
+                    self.update_backoff(node_id)
+
+    async def _resolve(self, host: str, port: int) -> None:
+        """Look the name up in a thread: the client does so in its I/O loop, and would hold up all
+        other addresses for as long as the DNS takes for one that it does not know.
+
+        Raises:
+            KafkaConnectionError: the name is not known.
+        """
+        looked_up = Future()
+
+        def look_up() -> None:
+            error: Exception | None = None
+            try:
+                socket.getaddrinfo(host, port)
+            except OSError:
+                error = KafkaConnectionError("DNS Resolution failure")
+
+            def settle() -> None:
+                if error is None:
+                    looked_up.success(None)
+                else:
+                    looked_up.failure(error)
+
+            with suppress(Exception):  # the client was closed meanwhile
+                self._net.call_soon_threadsafe(settle)
+
+        threading.Thread(target=look_up, daemon=True).start()
+        await looked_up
+
+    async def _lists_brokers(self, node_id: str, left_s: float | None, race: _Race) -> bool:
+        """Connect, and use the list of brokers unless another address was faster."""
+        connection = self.get_connection(
+            node_id, timeout_ms=None if left_s is None else left_s * 1_000, pop_on_close=False,
+            refresh_metadata_on_err=False, reset_backoff_on_connect=False,
+        )  # fmt: skip
+        try:
+            await connection
+            # Not by the cluster's own refresh: addresses that are tried at once would share one.
+            response = await self.send(self.cluster.metadata_request(), node_id)
+        except BaseException as error:
+            if self._conns.get(node_id) is connection:
+                del self._conns[node_id]
+                connection.close(error)
+            raise
+        if race.is_over:
+            return True
+        if not response.brokers:  # it has just started
+            self._conns.pop(node_id, connection).close()
+            self.update_backoff(node_id)
+            return False
+        self.cluster.update_metadata(response)
+        self.reset_backoff(node_id)
+        race.win()
+        return True
+
+
+class _Race:
+    """Which address lists the brokers first.
+
+    Attributes:
+        end: done once one has, or all have failed for good.
+        is_over: nobody needs another answer.
+        final: a failure that another attempt does not mend.
+    """
+
+    def __init__(self, runners: int) -> None:
+        self.end = Future()
+        self.is_over = False
+        self.final: Exception | None = None
+        self._runners = runners
+
+    def win(self) -> None:
+        """One has listed the brokers."""
+        self.is_over = True
+        self.end.success(None)
+
+    def lose(self, error: Exception) -> None:
+        """One has failed for good; the last of all ends the race."""
+        self.final = error
+        self._runners -= 1
+        if not self._runners and not self.is_over:
+            self.end.failure(error)
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def racing_client(**configs: Any) -> Any:
+    """A network client as kafka-python's clients make one (``kafka_client``), which races."""
+    net = NetworkSelector(**configs)
+    return KafkaNetClient(net, RacingManager(net, **configs))

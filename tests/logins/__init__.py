@@ -1,0 +1,1 @@
+"""How programs log in at brokers: the mechanisms, right and wrong."""

@@ -1,0 +1,75 @@
+"""A broker with a listener for each login, on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.runtime import jars
+
+_JOSE4J: Final = ("org.bitbucket.b_c", "jose4j", "0.9.6")
+_JOSE4J_SHA256: Final = "7314af50cde9c99e8eaf43eee617a23edcc6bb43036221064355094999d837ef"
+_OAUTH: Final = "org.apache.kafka.common.security.oauthbearer"
+
+
+def with_tokens(folder: Path, jwks: Path, issuer: str, audience: str) -> tuple[LocalCluster, str]:
+    """A cluster of one node, not started, and the address at which it wants tokens.
+
+    Args:
+        folder: for its files.
+        jwks: the file with the public keys of those who sign tokens.
+        issuer, audience: of tokens.
+    """
+    keys = jwks.absolute().as_uri()
+    settings = {
+        "oauthbearer.sasl.server.callback.handler.class": (
+            f"{_OAUTH}.OAuthBearerValidatorCallbackHandler"
+        ),
+        "oauthbearer.sasl.jaas.config": f"{_OAUTH}.OAuthBearerLoginModule required;",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": keys,
+        "sasl.oauthbearer.expected.issuer": issuer,
+        "sasl.oauthbearer.expected.audience": audience,
+        "connections.max.reauth.ms": "3600000",  # and never longer than the token lives
+    }
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"
+    return _one_node(folder, "SASL_PLAINTEXT", settings, allowed)
+
+
+def _one_node(
+    folder: Path, protocol: str, settings: Mapping[str, str], *java_opts: str
+) -> tuple[LocalCluster, str]:
+    base = free_base_port()
+    plain, login, controller = (f"127.0.0.1:{base + n}" for n in (1, 2, 11))
+    advertised = f"PLAINTEXT://{plain},LOGIN://{login}"
+    given = {
+        "listeners": f"{advertised},CONTROLLER://{controller}",
+        "advertised.listeners": advertised,
+        "listener.security.protocol.map": (
+            f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:{protocol}"
+        ),
+        **{f"listener.name.login.{name}": value for name, value in settings.items()},
+    }
+    local = LocalCluster(
+        folder / "cluster", nodes=1, base_port=base, settings=given, java_opts=java_opts,
+        metrics=False, release=_release(folder / "logins-4.4.0"),
+    )  # fmt: skip
+    return local, login
+
+
+def _release(folder: Path) -> Path:
+    """The project's Kafka, and what its brokers need beside it to verify tokens."""
+    folder.mkdir()
+    declared = jars.declared_in()
+    organisation, name, revision = _JOSE4J
+    line = (f'<dependency org="{organisation}" name="{name}" rev="{revision}" conf="kafka" '
+            'transitive="false"/>')  # fmt: skip
+    text = (declared / "jars.xml").read_text()
+    text = text.replace("</dependencies>", f"{line}\n</dependencies>")
+    (folder / "jars.xml").write_text(text)
+    checksums = (declared / "jars.sha256").read_text()
+    checksums += f"{_JOSE4J_SHA256}  kafka/{name}-{revision}.jar\n"
+    (folder / "jars.sha256").write_text(checksums)
+    return folder

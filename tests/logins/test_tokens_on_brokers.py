@@ -1,0 +1,146 @@
+"""Programs on a broker that wants tokens: right ones, wrong ones, and those that end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+
+from streaming.lab.cluster import LocalCluster
+from streaming.runtime.kafka import clients
+from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
+from tests.logins.brokers import with_tokens
+from tests.logins.identity_provider import (
+    AUDIENCE,
+    CLIENT,
+    ISSUER,
+    SECRET,
+    IdentityProvider,
+    serving,
+)  # fmt: skip
+from tests.waiting import until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.logins]
+
+OWN = "sasl_oauthbearer_"
+LIFE_S = float(os.environ.get("LOGINS_LIFE_S", "10"))
+LASTS_S = float(os.environ.get("LOGINS_LAST_S", "60"))
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdentityProvider]:
+    with serving(IdentityProvider(tmp_path_factory.mktemp("identity"), life_s=LIFE_S)) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def broker(
+    provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[LocalCluster, str]]:
+    """A broker, and the address at which it wants tokens."""
+    folder = tmp_path_factory.mktemp("broker")
+    local, address = with_tokens(folder, provider.folder / "jwks.json", ISSUER, AUDIENCE)
+    try:
+        local.start()
+        yield local, address
+    finally:
+        local.wipe()
+
+
+@pytest.fixture
+def login(broker: tuple[LocalCluster, str]) -> str:
+    """The address that wants tokens."""
+    return broker[1]
+
+
+def section(provider: IdentityProvider, **changed: str) -> dict[str, Any]:
+    given = {"token_endpoint_url": provider.url, "client_id": CLIENT, "client_secret": SECRET}
+    return {
+        "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER",
+        "request_timeout_ms": 5_000,
+        **{f"{OWN}{name}": value for name, value in (given | changed).items() if value},
+    }  # fmt: skip
+
+
+def why_not(login: str, client: dict[str, Any]) -> str:
+    """The one line in which a client says why it cannot connect."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - clients raise many kinds
+        KafkaAdminClient(
+            **clients.arguments(login, client, "cluster"), bootstrap_timeout_ms=4_000
+        ).close()
+    return clients.one_line(caught.value)
+
+
+def test_a_client_goes_on_while_tokens_end(login: str, provider: IdentityProvider):
+    arguments = clients.arguments(login, section(provider), "cluster")
+    asked = len(provider.asked)
+    with closing(KafkaAdminClient(**arguments)) as admin:
+        end_s = time.monotonic() + 25
+        while time.monotonic() < end_s:
+            admin.list_topics()
+            time.sleep(1)
+    assert 3 <= len(provider.asked) - asked <= 6
+
+
+def test_a_client_goes_on_after_it_was_idle_for_longer_than_a_token(
+    login: str, provider: IdentityProvider
+):
+    arguments = clients.arguments(login, section(provider), "cluster")
+    with closing(KafkaAdminClient(**arguments)) as admin:
+        admin.list_topics()
+        time.sleep(15)
+        admin.list_topics()
+
+
+def test_each_wrong_login_is_one_line(login: str, provider: IdentityProvider, tmp_path: Path):
+    assert "gives no token: it answered 401 invalid_client" in why_not(
+        login, section(provider, client_secret="wrong")
+    )
+    missing = section(
+        provider, token_endpoint_url="", client_id="", client_secret="",
+        token_file=str(tmp_path / "missing"),
+    )  # fmt: skip
+    assert "missing cannot be read: no such file or directory" in why_not(login, missing)
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    for name, text, reason in (
+        ("forged", IdentityProvider(stranger).token(), "the broker refuses the token"),
+        ("ended", provider.token(life_s=-60), "nothing renews it"),
+        ("empty", "", "holds no token"),
+    ):
+        file = tmp_path / name
+        file.write_text(text)
+        assert reason in why_not(login, missing | {f"{OWN}token_file": str(file)})
+    plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
+             "sasl_plain_username": "twin", "sasl_plain_password": "x"}  # fmt: skip
+    for other in (plain, {"security_protocol": "PLAINTEXT"}):
+        assert "a refused login or a wrong security_protocol" in why_not(login, other)
+
+
+def test_all_programs_go_on_while_tokens_end(
+    broker: tuple[LocalCluster, str], provider: IdentityProvider, tmp_path: Path
+):
+    local, address = broker
+    pipeline = Pipeline(local, tmp_path, "tokens", address, section(provider))
+    try:
+        pipeline.start("collector", "query", "exporter")
+        until(pipeline.is_live, STARTS_WITHIN_S, "the programs are not live")
+        began_s = time.monotonic()
+        asked = len(provider.asked)
+        while time.monotonic() < began_s + LASTS_S:
+            since_s = time.time()
+            until(lambda: pipeline.observed_since(since_s), 30, "nothing is observed")  # noqa: B023
+            assert all(pipeline.alive(name) for name in pipeline.programs)
+            time.sleep(5)
+        assert len(provider.asked) - asked > 3 * LASTS_S / provider.life_s
+        for name in pipeline.programs:
+            assert SECRET not in pipeline.log(name)
+            print(name, *pipeline.log(name).splitlines()[-3:], sep="\n")
+    finally:
+        pipeline.end()
