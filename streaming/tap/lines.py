@@ -68,10 +68,13 @@ _TRUNCATED: Final = re.compile(
     rb"\[UnifiedLog partition=(?P<topic>\S+)-(?P<partition>\d+), dir=.*\] "
     rb"Truncating to offset (?P<to>\d+)"
 )
-_ELECTED: Final = re.compile(
-    _UNCLEAN + rb"(?P<topic>\S+)-(?P<partition>\d+)(?: with topic ID \S+)?: "
-    rb".*\bleader: -?\d+ -> (?P<leader>\d+),.*\bleaderEpoch: \d+ -> (?P<epoch>\d+)"
+_CHANGED: Final = re.compile(
+    _UNCLEAN + rb"(?P<topic>\S+)-(?P<partition>\d+)(?: with topic ID \S+)?: (?P<changes>\w+: .*)"
 )
+_ELECTED: Final = re.compile(
+    rb"\bleader: -?\d+ -> (?P<leader>\d+),.*\bleaderEpoch: \d+ -> (?P<epoch>\d+)"
+)
+_ELIGIBLE_BEFORE: Final = re.compile(rb"\b(?:isr|elr): \[([\d, ]*)\] -> ")
 _REMOVED: Final = re.compile(
     rb"\(brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: (-?\d+)\)"
 )
@@ -140,10 +143,12 @@ class TruncationLine:
 
 @dataclass(frozen=True, slots=True)
 class UncleanElectionLine:
-    """A controller's statement that a leader was neither in the ISR nor in the ELR.
+    """A controller's statement that it elected a leader that was neither in the ISR nor in the ELR.
 
-    Some releases leave out the topic id.
-    Source: PartitionRegistration.maybeLogPartitionChange, Kafka 4.3.
+    Since Kafka 4.0 a controller calls each change UNCLEAN from such an election until the leader
+    has recovered, and earlier releases do so of an election from the ELR: what the line says of
+    the leader, the ISR and the ELR decides. Some releases leave out the topic id.
+    Source: PartitionRegistration.maybeLogPartitionChange, Kafka 3.9 and 4.4.
     """
 
     topic: str
@@ -199,7 +204,8 @@ def parse(line: bytes, zone: ZoneInfo | None = None) -> tuple[int, LogLine] | No
     if line.find(_TRUNCATE) >= 0:
         return _logged_at_ms(line, zone), _truncation(line)
     if line.find(_UNCLEAN) >= 0:
-        return _logged_at_ms(line, zone), _unclean_election(line)
+        election = _unclean_election(line)
+        return None if election is None else (_logged_at_ms(line, zone), election)
     return None
 
 
@@ -274,15 +280,21 @@ def _truncation(line: bytes) -> TruncationLine:
     )
 
 
-def _unclean_election(line: bytes) -> UncleanElectionLine:
-    match = _ELECTED.search(line)
+def _unclean_election(line: bytes) -> UncleanElectionLine | None:
+    match = _CHANGED.search(line)
     if match is None:
         raise InvalidLineError("election")
+    elected = _ELECTED.search(match["changes"])
+    eligible = _ELIGIBLE_BEFORE.findall(match["changes"])
+    if elected is None or not eligible:
+        return None  # a leader that was not in the ISR changes it
+    if elected["leader"] in b",".join(eligible).replace(b" ", b"").split(b","):
+        return None
     return UncleanElectionLine(
         topic=match["topic"].decode("ascii", "replace"),
         partition=int(match["partition"]),
-        leader=int(match["leader"]),
-        leader_epoch=int(match["epoch"]),
+        leader=int(elected["leader"]),
+        leader_epoch=int(elected["epoch"]),
     )
 
 

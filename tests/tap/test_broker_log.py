@@ -346,8 +346,49 @@ def test_a_controller_logs_which_leader_it_elected_uncleanly(old: int, has_id: b
     assert log.invalid_lines == {}
 
 
-def test_an_unclean_change_that_names_no_leader_is_counted():
-    line = UNCLEAN.format(old=4).replace(" leader: 4 -> 5,", "")
+CLEAN_CHANGES = {
+    "the leader was lost before it had recovered": (
+        "leader: 5 -> -1, leaderEpoch: 1 -> 2, partitionEpoch: 2 -> 3"
+    ),
+    "it returned, still the ISR": "leader: -1 -> 5, leaderEpoch: 2 -> 3, partitionEpoch: 3 -> 4",
+    "a replica was added meanwhile": (
+        "replicas: [4, 5] -> [4, 5, 6], addingReplicas: [] -> [6], partitionEpoch: 2 -> 3"
+    ),
+    "a member of the ISR took over": (
+        "isr: [5, 15] -> [15], leader: 5 -> 15, leaderEpoch: 1 -> 2, partitionEpoch: 2 -> 3"
+    ),
+    "the ELR had it (3.9 calls it unclean)": (
+        "isr: [] -> [5], leader: -1 -> 5, leaderEpoch: 2 -> 3, elr: [4, 5] -> [4], "
+        "lastKnownElr: [6] -> [], partitionEpoch: 3 -> 4"
+    ),
+}
+
+
+@pytest.mark.parametrize("changes", CLEAN_CHANGES.values(), ids=CLEAN_CHANGES)
+def test_changes_of_a_leader_that_has_not_recovered_are_no_elections(changes: str):
+    line = UNCLEAN.split("isr: ")[0] + changes
+    log = parsed(stamped(T0_MS, line, "INFO", CONTROL))
+    assert (log.unclean_elections, log.invalid_lines) == ([], {})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        "isr: [5] -> [4], leader: 5 -> 4, leaderEpoch: 1 -> 2, partitionEpoch: 2 -> 3",
+        "isr: [] -> [4], leader: -1 -> 4, leaderEpoch: 1 -> 2, lastKnownElr: [4] -> [], "
+        "partitionEpoch: 2 -> 3",
+        "isr: [14, 40] -> [4], leader: 40 -> 4, leaderEpoch: 1 -> 2, elr: [44] -> [], "
+        "partitionEpoch: 2 -> 3",
+    ],
+)
+def test_a_second_unclean_election_before_the_leader_has_recovered_is_known(changes: str):
+    line = UNCLEAN.split("isr: ")[0] + changes
+    log = parsed(stamped(T0_MS, line, "INFO", CONTROL))
+    assert log.unclean_elections == [("orders-eu", 3, 4, 2, T0_MS)]
+
+
+def test_an_unclean_change_of_another_form_is_counted():
+    line = UNCLEAN.format(old=4).replace("orders-eu-3", "orders-eu")
     log = parsed(stamped(T0_MS, line, "INFO", CONTROL))
     assert (log.unclean_elections, log.invalid_lines) == ([], {"election": 1})
 
