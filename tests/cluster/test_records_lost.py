@@ -127,6 +127,7 @@ class Tap:
     def __init__(self, cluster: LocalCluster, broker: int) -> None:
         self._source = FileSource(cluster.layout.folder(broker) / "server.log")
         self._parser = BrokerLogParser(broker)
+        self.invalid_lines = self._parser.invalid_lines
 
     def give(self, watch: Watch) -> None:
         """Let the twin take in what there is."""
@@ -262,6 +263,21 @@ def test_an_unclean_election_that_follows_the_shrink_within_a_cycle(
             assert loss["acknowledged"] in ("possible", "certain")
             assert shown(watch, topic)[n]["unclean_elections"] or not tapped
             assert loss["cause"] == "unclean" or not tapped
+        if tapped:
+            stop_and_start_the_only_replica(five, client, topic)
+            for tap in taps:
+                tap.give(watch)
+                assert not tap.invalid_lines
+            after = shown(watch, topic)
+            assert [len(after[n]["unclean_elections"]) for n in PARTITIONS] == [1] * 5
+
+
+def stop_and_start_the_only_replica(five: LocalCluster, client: BrokerClient, topic: str) -> None:
+    """Its controllers call both changes unclean, since 5 never recovered. Neither is."""
+    five.kill(5)
+    until(lambda: all(client.partition(1, topic, n).leader == -1 for n in PARTITIONS), 60)
+    five.start([5])
+    until(lambda: all(client.partition(1, topic, n).leader == 5 for n in PARTITIONS), 60)
 
 
 def write(producer: KafkaProducer, topic: str, count: int) -> None:
