@@ -111,6 +111,17 @@ def test_another_leader_than_predicted_is_wrong_where_nothing_explains_it():
     assert "prediction_wrong" in conditions(state)
 
 
+def test_a_successor_that_came_back_from_a_crash_may_have_registered_after_the_election():
+    """Without a quorum nobody is fenced: what the others list of 2 is from before its crash."""
+    after = led(3, 2, 3)
+    assert verdict(HELD, after, fenced=(1,), silent=(2,)) == ("loss", "overtaken", "broker")
+    assert verdict(HELD, after, fenced=(1,), silent=(3,)) == ("loss", "wrong", "nothing")
+
+
+def test_a_successor_that_came_back_and_leads_was_predicted():
+    assert verdict(HELD, led(2, 2, 3), fenced=(1,), silent=(2,)) == ("loss", "right", "nothing")
+
+
 def test_a_wrong_prediction_is_a_risk_for_an_hour():
     state, _ = cycle(a_state(HELD), led(3, 2, 3), fenced=(1,))
     wrong_ms = state.observed_at_ms

@@ -10,7 +10,7 @@ A leader that changes and changes back between two cycles is not seen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
@@ -40,7 +40,7 @@ from twin.rules.partitions.topic_configs import (
     holds_unclean_elections,
 )
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
-from twin.tables.state import Assignment, Partitions
+from twin.tables.state import Assignment, Brokers, Partitions
 
 MAX_PREDICTIONS: Final = 1_000
 """How many of the newest changes a shard keeps; its counters include the older ones."""
@@ -121,6 +121,8 @@ class ChangeFacts(TableGroup):
     configs: TopicConfigs
     ends: Before[LeaderEnds]
     forecasts: Before[Forecasts]
+    brokers: Brokers
+    brokers_before: Before[Brokers]
 
 
 @rule
@@ -199,6 +201,7 @@ class _Change:
     is_acceptable: Slots
     is_in_isr: Slots
     is_in_elr: Slots
+    answers_again: Slots  # its broker did not answer in the cycle before
 
     @staticmethod
     def of_rows(row: Rows, facts: ChangeFacts) -> _Change:
@@ -222,6 +225,7 @@ class _Change:
             is_acceptable=facts.candidates.is_acceptable[row] | leads,
             is_in_isr=roles.in_isr[row] & assigned,
             is_in_elr=roles.in_elr[row] & assigned,
+            answers_again=assigned & np.isin(facts.assignment.broker[row], _answering_again(facts)),
         )
 
     def slots_of(self, broker: Int32) -> Slots:
@@ -245,6 +249,13 @@ class _Change:
         return ElectionState(
             self.broker, acceptable, in_isr, in_elr, leader, last_known.astype(np.int32)
         )
+
+
+def _answering_again(facts: ChangeFacts) -> Int32:
+    """Ids of the brokers that answer in this cycle and did not in the one before."""
+    was, now = facts.brokers_before, facts.brokers
+    silent = was.broker[~was.answered]
+    return np.intersect1d(silent, now.broker[now.answered]).astype(np.int32)
 
 
 def _causes(change: _Change) -> Int8:
@@ -308,6 +319,7 @@ def _repeated_election(change: _Change, cause: Int8) -> Int32:
         change.is_acceptable & ~old, change.is_in_isr & ~old, change.is_in_elr & ~old, nobody
     )
     leader, _ = hold_election(without, change.is_unclean_allowed)
+    leader = np.where(leader == change.new, leader, _before_returns(change, without))
     is_balance = cause == Cause.BALANCE
     with_all = change.state(change.is_acceptable, change.is_in_isr, change.is_in_elr, change.old)
     balanced, _ = elect(with_all, ElectionKind.PREFERRED)
@@ -319,6 +331,24 @@ def _repeated_election(change: _Change, cause: Int8) -> Int32:
     return np.select([is_balance, cause == Cause.RETURN], [balanced, came_first], leader).astype(
         np.int32
     )
+
+
+def _before_returns(change: _Change, state: ElectionState) -> Int32:
+    """[N] the leader without the brokers that answer again in this cycle.
+
+    Such a broker may have crashed, and have registered anew after the election: until then it is
+    fenced, and out of the ISR (ReplicationControlManager.handleUncleanBrokerShutdown). The metadata
+    of the other brokers do not show that while there is no quorum, which they come from.
+    """
+    away = change.answers_again
+    leader, _ = hold_election(
+        replace(
+            state, acceptable=state.acceptable & ~away, in_isr=state.in_isr & ~away,
+            in_elr=state.in_elr & ~away,
+        ),
+        change.is_unclean_allowed,
+    )  # fmt: skip
+    return leader
 
 
 def _left_elr(change: _Change, new: Slots) -> Slots:
@@ -336,7 +366,8 @@ def _what_else_changed(change: _Change) -> Array:
     """[N] OvertakenBy: what changed besides the old leader's own replica."""
     others = ~change.slots_of(change.old) & (change.broker != NO_BROKER)
     assignment = (others & ~change.was_described).any(axis=1)
-    broker = (others & (change.was_acceptable != change.is_acceptable)).any(axis=1)
+    came_or_went = change.was_acceptable != change.is_acceptable
+    broker = (others & (came_or_went | change.answers_again)).any(axis=1)
     isr = (others & (change.was_in_isr != change.is_in_isr)).any(axis=1)
     return np.select(
         [assignment, broker, isr],
