@@ -216,8 +216,9 @@ def _of_this_machine(config: Config) -> dict[str, str]:
         "spark.driver.memory": config.query.driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # Driver and executor are one process. After a pause of it, as of a laptop that slept, Spark
-        # would take its own executor for lost, and end the JVM two minutes later.
+        # Driver and executor are one process, so a missed heartbeat proves nothing. After a pause
+        # of minutes, as when a laptop sleeps, Spark would count its own executor as lost, refuse
+        # its heartbeats and end the JVM.
         "spark.storage.blockManagerHeartbeatTimeoutMs": "30d",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} "
         f"{_JAVA_OPTIONS} {_collector(os.environ, config.bus.shards)}",
@@ -244,7 +245,7 @@ def _persistent(master: str) -> str:
 def _output_to(path: Path) -> Iterator[None]:
     """Send the output of processes started inside to the file: Spark and its workers print much."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():  # it may say why the process before ended
+    if path.exists():  # it may say why the JVM of the start before ended
         path.replace(path.with_name(f"{path.name}.1"))
     sys.stdout.flush()
     sys.stderr.flush()

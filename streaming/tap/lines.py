@@ -145,10 +145,10 @@ class TruncationLine:
 class UncleanElectionLine:
     """A controller's statement that it elected a leader that was neither in the ISR nor in the ELR.
 
-    Since Kafka 4.0 a controller calls each change UNCLEAN from such an election until the leader
-    has recovered, and earlier releases do so of an election from the ELR: what the line says of
-    the leader, the ISR and the ELR decides. Some releases leave out the topic id.
-    Source: PartitionRegistration.maybeLogPartitionChange, Kafka 3.9 and 4.4.
+    Kafka 4.1 also calls each later change of the partition UNCLEAN until the leader has recovered,
+    and Kafka 3.9 an election from the ELR. So the leader, the ISR and the ELR in the line decide.
+    Some releases leave out the topic id.
+    Source: PartitionRegistration.maybeLogPartitionChange, Kafka 3.9.1, 4.1.2 and 4.4.0.
     """
 
     topic: str
@@ -285,10 +285,11 @@ def _unclean_election(line: bytes) -> UncleanElectionLine | None:
     if match is None:
         raise InvalidLineError("election")
     elected = _ELECTED.search(match["changes"])
-    eligible = _ELIGIBLE_BEFORE.findall(match["changes"])
-    if elected is None or not eligible:
-        return None  # a leader that was not in the ISR changes it
-    if elected["leader"] in b",".join(eligible).replace(b" ", b"").split(b","):
+    changed = _ELIGIBLE_BEFORE.findall(match["changes"])
+    # An unclean election makes the new leader the ISR, so the line states what the ISR was before.
+    if elected is None or not changed:
+        return None
+    if any(elected["leader"] in members.split(b", ") for members in changed):
         return None
     return UncleanElectionLine(
         topic=match["topic"].decode("ascii", "replace"),

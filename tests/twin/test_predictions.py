@@ -112,7 +112,7 @@ def test_another_leader_than_predicted_is_wrong_where_nothing_explains_it():
 
 
 def test_a_successor_that_came_back_from_a_crash_may_have_registered_after_the_election():
-    """Without a quorum nobody is fenced: what the others list of 2 is from before its crash."""
+    """Without a quorum no broker is fenced: the list has 2 as it was before its crash."""
     after = led(3, 2, 3)
     assert verdict(HELD, after, fenced=(1,), silent=(2,)) == ("loss", "overtaken", "broker")
     assert verdict(HELD, after, fenced=(1,), silent=(3,)) == ("loss", "wrong", "nothing")

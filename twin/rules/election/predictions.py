@@ -255,7 +255,7 @@ def _answering_again(facts: ChangeFacts) -> Int32:
     """Ids of the brokers that answer in this cycle and did not in the one before."""
     was, now = facts.brokers_before, facts.brokers
     silent = was.broker[~was.answered]
-    return np.intersect1d(silent, now.broker[now.answered]).astype(np.int32)
+    return np.intersect1d(silent, now.broker[now.answered])
 
 
 def _causes(change: _Change) -> Int8:
@@ -336,18 +336,16 @@ def _repeated_election(change: _Change, cause: Int8) -> Int32:
 def _before_returns(change: _Change, state: ElectionState) -> Int32:
     """[N] the leader without the brokers that answer again in this cycle.
 
-    Such a broker may have crashed, and have registered anew after the election: until then it is
-    fenced, and out of the ISR (ReplicationControlManager.handleUncleanBrokerShutdown). The metadata
-    of the other brokers do not show that while there is no quorum, which they come from.
+    Such a broker may have crashed. When it registers again, the controller fences it and removes it
+    from the ISR (ReplicationControlManager.handleUncleanBrokerShutdown); soon after it is in the
+    ISR again. If the election took place in between, neither cycle shows why it was passed over.
     """
     away = change.answers_again
-    leader, _ = hold_election(
-        replace(
-            state, acceptable=state.acceptable & ~away, in_isr=state.in_isr & ~away,
-            in_elr=state.in_elr & ~away,
-        ),
-        change.is_unclean_allowed,
+    without = replace(
+        state, acceptable=state.acceptable & ~away, in_isr=state.in_isr & ~away,
+        in_elr=state.in_elr & ~away,
     )  # fmt: skip
+    leader, _ = hold_election(without, change.is_unclean_allowed)
     return leader
 
 
