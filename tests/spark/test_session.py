@@ -16,6 +16,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 import pyspark
 
+from streaming.query.session import _output_to
 from streaming.runtime.jars import QUICK_SPARK
 
 pytestmark = pytest.mark.spark
@@ -90,6 +91,15 @@ def test_what_spark_submit_is_given_wins_and_the_rest_is_ours(tmp_path: Path) ->
     assert not [o for o in options if "Use" in o and "GC" in o], "the collector is the platform's"
     assert result["python_untouched"]
     assert not (tmp_path / "spark.log").exists(), "spark-submit has a log of its own"
+
+
+def test_the_log_of_the_start_before_is_kept(tmp_path: Path) -> None:
+    log = tmp_path / "state" / "spark.log"
+    for text in (b"first", b"second", b"third"):
+        with _output_to(log):
+            os.write(1, text)
+    assert log.read_bytes() == b"third"
+    assert log.with_name("spark.log.1").read_bytes() == b"second"
 
 
 def test_a_folder_is_refused_where_executors_are_processes_of_their_own(tmp_path: Path) -> None:

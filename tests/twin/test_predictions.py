@@ -37,12 +37,13 @@ def led(by: int, *isr: int, since: Partition = HELD, **more: Any) -> Partition:
 
 
 def cycle(
-    state: ShardState, part: Partition, fenced: tuple[int, ...] = (), at_ms: int = 0
-) -> tuple[ShardState, list[str]]:
+    state: ShardState, part: Partition, fenced: tuple[int, ...] = (), at_ms: int = 0,
+    silent: tuple[int, ...] = (),
+) -> tuple[ShardState, list[str]]:  # fmt: skip
     """The state after the next whole cycle, and the texts of judged predictions."""
     at_ms = at_ms or state.observed_at_ms + CYCLE_MS
     frames = [
-        brokers_frame((1, 2, 3, 4, 5), at_ms, fenced=fenced),
+        brokers_frame((1, 2, 3, 4, 5), at_ms, fenced=fenced, silent=silent),
         partitions_frame([part], at_ms),
         replicas_frame([replace(part, silent=fenced)], at_ms),
     ]
@@ -116,6 +117,15 @@ def test_a_successor_that_came_back_from_a_crash_may_have_registered_after_the_e
     after = led(3, 2, 3)
     assert verdict(HELD, after, fenced=(1,), silent=(2,)) == ("loss", "overtaken", "broker")
     assert verdict(HELD, after, fenced=(1,), silent=(3,)) == ("loss", "wrong", "nothing")
+
+
+@pytest.mark.parametrize(("missed", "result"), [(1, "wrong"), (3, "overtaken")])
+def test_a_successor_that_was_late_once_has_not_crashed(missed: int, result: str):
+    state = a_state(HELD)
+    for _ in range(missed):
+        state, _ = cycle(state, HELD, silent=(2,))
+    state, _ = cycle(state, led(3, 2, 3), fenced=(1,))
+    assert last(state)["result"] == result
 
 
 def test_a_successor_that_came_back_and_leads_was_predicted():

@@ -31,6 +31,7 @@ from twin.declarations.table import (
     column,
 )
 from twin.kafka.election import ElectionKind, ElectionState, Outcome, Slots, elect, pick_slot
+from twin.rules.brokers.brokers import is_silent
 from twin.rules.election.forecasts import Forecast, ForecastOutcomes, Forecasts
 from twin.rules.election.next_leader import Candidates, hold_election
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
@@ -140,7 +141,7 @@ def predictions(
     row = _changed_rows(partitions, facts.ends, outcomes)
     if not len(row):
         return kept
-    change = _Change.of_rows(row, facts)
+    change = _Change.of_rows(row, facts, cycle)
     cause = _causes(change)
     predicted, is_loss = _predicted(change, cause), cause == Cause.LOSS
     elections = partitions.leader_epoch[row] - outcomes.leader_epoch[row]
@@ -201,10 +202,10 @@ class _Change:
     is_acceptable: Slots
     is_in_isr: Slots
     is_in_elr: Slots
-    answers_again: Slots  # its broker did not answer in the cycle before
+    answers_again: Slots  # its broker had been silent
 
     @staticmethod
-    def of_rows(row: Rows, facts: ChangeFacts) -> _Change:
+    def of_rows(row: Rows, facts: ChangeFacts, cycle: Cycle) -> _Change:
         roles, configs = facts.roles, facts.configs
         assigned, leads = roles.is_assigned[row], roles.is_leader[row]
         row_forecasts = Forecasts(facts.forecasts.flags[row] * assigned)
@@ -225,7 +226,8 @@ class _Change:
             is_acceptable=facts.candidates.is_acceptable[row] | leads,
             is_in_isr=roles.in_isr[row] & assigned,
             is_in_elr=roles.in_elr[row] & assigned,
-            answers_again=assigned & np.isin(facts.assignment.broker[row], _answering_again(facts)),
+            answers_again=assigned
+            & np.isin(facts.assignment.broker[row], _answering_again(facts, cycle)),
         )
 
     def slots_of(self, broker: Int32) -> Slots:
@@ -251,10 +253,14 @@ class _Change:
         )
 
 
-def _answering_again(facts: ChangeFacts) -> Int32:
-    """Ids of the brokers that answer in this cycle and did not in the one before."""
+def _answering_again(facts: ChangeFacts, cycle: Cycle) -> Int32:
+    """Ids of the brokers that answer in this cycle and were silent in the one before.
+
+    One that only missed a cycle was late. One that is silent for longer than a session, and that
+    the controller has not fenced, shows that there is no quorum.
+    """
     was, now = facts.brokers_before, facts.brokers
-    silent = was.broker[~was.answered]
+    silent = was.broker[is_silent(was, cycle.prev_observed_at_ms)]
     return np.intersect1d(silent, now.broker[now.answered])
 
 
@@ -334,7 +340,7 @@ def _repeated_election(change: _Change, cause: Int8) -> Int32:
 
 
 def _before_returns(change: _Change, state: ElectionState) -> Int32:
-    """[N] the leader without the brokers that answer again in this cycle.
+    """[N] the leader without the brokers that were silent and answer again in this cycle.
 
     Such a broker may have crashed. When it registers again, the controller fences it and removes it
     from the ISR (ReplicationControlManager.handleUncleanBrokerShutdown); soon after it is in the
