@@ -38,6 +38,7 @@ from twin.rules.brokers.racks import rack_names
 from twin.step import step, step_archive
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.state import Brokers, GroupOffsets, PartitionIndex, Topics
+from twin.totals import shard_totals
 
 SHAPES = st.builds(
     Shape,
@@ -169,7 +170,7 @@ def assert_numbers(values: Any, shape: tuple[int, ...], name: str) -> None:
 
 def simulated(
     shape: Shape, seed: int, cycles: int, logs: bool = False, deletes: bool = False,
-    catalog: Catalog = CATALOG,
+    catalog: Catalog = CATALOG, slots: int = 0,
 ) -> ShardState:  # fmt: skip
     """A state after some cycles with mishaps.
 
@@ -180,9 +181,10 @@ def simulated(
         logs: brokers log and measure.
         deletes: the first topic is deleted after the first cycle.
         catalog: the rules.
+        slots: that the tables of replicas have from the beginning.
     """
     shard = SimulatedShard(shape, seed, cluster="c")
-    state = ShardState.empty(catalog, "c", 0, 1)
+    state = ShardState.empty(catalog, "c", 0, 1).with_slot_capacity(slots)
     segments: archive.Archive = {}
     for number, frames in enumerate(shard.run(cycles, NOW_MS)):
         at_ms = frames[0].header.observed_at_ms
@@ -213,6 +215,29 @@ def logged(state: ShardState, at_ms: int) -> list[Frame]:
 @examples(60)
 def test_all_that_is_declared_can_be_computed_for_any_state(shape, seed, cycles, logs, deletes):
     check(simulated(shape, seed, cycles, logs, deletes))
+
+
+@given(SHAPES, st.integers(0, 1_000), st.integers(1, 6), st.booleans())
+@examples(30)
+def test_a_wider_state_gives_the_same_answers(shape, seed, cycles, logs):
+    """Other partitions of the shard, of now or of long ago, decide how wide its tables are."""
+    narrow = simulated(shape, seed, cycles, logs)
+    wide = simulated(shape, seed, cycles, logs, slots=narrow.slots + 3)
+    assert wide.slots == narrow.slots + 3
+    for table in (*CATALOG.stored, *CATALOG.on_demand):
+        pairs = zip(table.columns, narrow[table].values(), wide[table].values(), strict=True)
+        for column, mine, other in pairs:
+            if issubclass(table, ReplicaTable):
+                other = other[:, : narrow.slots]
+            same = np.array_equal(mine, other, equal_nan=mine.dtype.kind == "f")
+            assert same, f"{table.kind}.{column.name}"
+    for risk in CATALOG.risks:
+        holds = (state.call(risk.holds, risk.reads) for state in (narrow, wide))
+        assert np.array_equal(*holds), risk.name
+    for field in CATALOG.api_fields:
+        values = [state.call(field.values, field.reads) for state in (narrow, wide)]
+        assert values[0] == values[1], field.name
+    assert shard_totals(narrow) == shard_totals(wide)
 
 
 @pytest.mark.parametrize("proposals", [(), ("kip1303",), ("kip501",)])

@@ -115,7 +115,7 @@ def kip1303_leadership(
     if not len(row):
         return Kip1303Leadership(flags)
     state, cold = state_as_it_is(electorate).rows(row), cold[row]
-    order = ballot.take(row).order
+    order = ballot.take(row).order(electorate.roles.is_assigned[row])
     stock, _ = elect(state, ElectionKind.PREFERRED)
     elected, _ = elect(state, ElectionKind.PREFERRED, order)
     first = state.broker[np.arange(len(row)), order[:, 0]]

@@ -47,9 +47,10 @@ def balanced_by_others(
     leader = kafka.leader.copy()
     row = np.flatnonzero(ballot.differs(electorate.roles))
     if len(row):
-        few = ballot.take(row)
-        state = state_as_it_is(electorate.take(row), few.in_sync)
-        leader[row], _ = elect(state, ElectionKind.PREFERRED, few.order)
+        few, electors = ballot.take(row), electorate.take(row)
+        state = state_as_it_is(electors, few.in_sync)
+        order = few.order(electors.roles.is_assigned)
+        leader[row], _ = elect(state, ElectionKind.PREFERRED, order)
     return BalancedLeaders(leader)
 
 

@@ -26,10 +26,14 @@ class Ballot(
         fill=0,
     )
 
-    @property
-    def order(self) -> NDArray[np.int16]:
-        """[P, R] slots in the order in which they are tried."""
-        return np.argsort(self.rank, axis=1, kind="stable").astype(np.int16)
+    def order(self, is_assigned: Slots) -> NDArray[np.int16]:
+        """[P, R] slots in the order in which they are tried.
+
+        Slots that are not assigned [P, R] come last, whatever the ranks of the others: how wide
+        the tables are must not decide who is preferred.
+        """
+        rank = np.where(is_assigned, self.rank, np.int16(np.iinfo(np.int16).max))
+        return np.argsort(rank, axis=1, kind="stable").astype(np.int16)
 
     def differs(self, roles: Roles) -> Bool:
         """[P] partitions whose leader may differ from that by Kafka's rule."""

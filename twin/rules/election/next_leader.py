@@ -156,7 +156,7 @@ def elected_under(
         leader[row], outcome[row] = hold_election(
             state_without(few, lost_replicas[row], ballot.in_sync),
             holds_unclean_elections(few.topic_configs),
-            ballot.order,
+            ballot.order(few.roles.is_assigned),
         )
     return NextLeaders(leader, outcome, coverage_of(leader, electorate))
 

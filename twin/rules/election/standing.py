@@ -55,7 +55,7 @@ def standings_by_others(
         elected, _ = hold_election(
             state_as_it_is(electors, few.in_sync),
             holds_unclean_elections(electors.topic_configs),
-            few.order,
+            few.order(electors.roles.is_assigned),
         )
         only_sorts = (few.in_sync == in_isr(electors.roles)).all(axis=1)
         leader[row] = np.where(only_sorts & (leader[row] == NO_BROKER), NO_BROKER, elected)
