@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from streaming.runtime import class_archive
+from streaming.runtime.errors import forget_secrets
 from tests.examples import examples
 from tests.marks import can_match, marks_written, names_in
 from tests.runner import inside
@@ -48,6 +49,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     marks = selecting & {mark.name for mark in item.iter_markers()}
     if unseen := marks - marks_written(item.path):
         raise pytest.UsageError(f"{item.nodeid}: write pytest.mark.{min(unseen)} in its file")
+
+
+def pytest_runtest_teardown() -> None:
+    """The passwords of one test may be words in messages of the next."""
+    forget_secrets()
 
 
 # The requests that tests make do not belong into the logs that other tests read.

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from streaming.runtime.errors import UserError, without_secrets
+from streaming.runtime.errors import UserError, keep_secret, without_secrets
 from streaming.runtime.kafka.oauth import MECHANISM, OAuthError, oauth_of
 
 _BUS_PARTITIONS_AT_LEAST: Final = 4
@@ -343,6 +343,8 @@ def load(path: Path | None = None, environment: Mapping[str, str] | None = None)
     bus = data.setdefault("bus", {})
     if isinstance(bus, dict):  # a person leaves the number to the twin; a program has one
         bus.setdefault("shards", SHARDS_BY_SIZE)
+    for secret in _secrets(data):  # before anything can be said of the values
+        keep_secret(secret)
     config = _convert(data, origin)
     _check(config, origin)
     return config
@@ -606,11 +608,29 @@ def _compiles(pattern: str) -> bool:
     return True
 
 
+def _secrets(value: Any, key: str = "") -> Iterator[str]:
+    """The values of all keys that name a secret, and the passwords of URLs."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _secrets(each, str(name))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _secrets(each, key)
+    elif _is_secret(key):
+        yield str(value)
+    elif isinstance(value, str) and _has_user(value):
+        yield value.partition("//")[2].partition("@")[0].rpartition(":")[2]
+
+
+def _is_secret(key: str) -> bool:
+    return bool(_SECRET.search(key)) and not _NO_SECRET.search(key)
+
+
 def _mask(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         return {k: _mask(v, k) for k, v in value.items()}
     if isinstance(value, list):
         return [_mask(each, key) for each in value]
-    if _SECRET.search(key) and not _NO_SECRET.search(key) and value != "":
+    if _is_secret(key) and value != "":
         return "***"
     return without_secrets(value) if isinstance(value, str) else value

@@ -1,13 +1,16 @@
 """Logging of all programs: one line per event, in one format for our code and for libraries.
 
-Times are UTC. Secrets never reach a log: configurations are logged through ``Config.shown`` only,
-and what stands before the host of a URL is masked.
+Times are UTC. No secret of the configuration reaches a log or a traceback, whoever writes it:
+each line is masked as a whole.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import threading
+import traceback
+from types import TracebackType
 
 import structlog
 
@@ -16,12 +19,23 @@ from streaming.runtime.errors import without_secrets
 _QUIET = ("kafka", "py4j", "uvicorn", "asyncio", "httpx2", "mcp")
 
 
-def _masked(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """An event whose texts have no password of a URL."""
-    for key, value in event.items():
-        if isinstance(value, str):
-            event[key] = without_secrets(value)
-    return event
+class _Masking(structlog.stdlib.ProcessorFormatter):
+    """Masks the whole line, with its traceback if it has one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_secrets(super().format(record))
+
+
+def _show_error(kind: type[BaseException], error: BaseException | None,
+                where: TracebackType | None) -> None:  # fmt: skip
+    """Print a traceback as Python does, but for its secrets."""
+    text = "".join(traceback.format_exception(kind, error, where))
+    sys.stderr.write(without_secrets(text))
+
+
+def _show_error_of_thread(hook: threading.ExceptHookArgs) -> None:
+    if hook.exc_type is not SystemExit:
+        _show_error(hook.exc_type, hook.exc_value, hook.exc_traceback)
 
 
 def configure(verbose: bool = False) -> None:
@@ -42,15 +56,21 @@ def configure(verbose: bool = False) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
+        _Masking(
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                _masked,
-                structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0),
+                structlog.dev.ConsoleRenderer(
+                    colors=sys.stderr.isatty(),
+                    pad_event_to=0,
+                    # Others break lines, inside a secret as well, and show local variables.
+                    exception_formatter=structlog.dev.plain_traceback,
+                ),
             ],
         )
     )
+    sys.excepthook = _show_error
+    threading.excepthook = _show_error_of_thread
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

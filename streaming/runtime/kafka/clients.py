@@ -17,6 +17,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from streaming.runtime.config import ConfigError
+from streaming.runtime.errors import without_secrets
 from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
 from streaming.runtime.kafka.oauth import OAuthError, oauth_of
@@ -174,7 +175,11 @@ def _capture() -> ConnectionErrorCapture:
 
 
 def one_line(error: BaseException) -> str:
-    """The error as one line, with the captured cause if the error itself gives none."""
+    """The error as one line without secrets, with the captured cause if the error gives none."""
+    return without_secrets(_one_line(error))
+
+
+def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, UnreachableError):
         _capture().take()
