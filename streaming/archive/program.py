@@ -19,8 +19,9 @@ from streaming import bus
 from streaming.archive.batches import Batches
 from streaming.archive.own_metrics import OWN
 from streaming.history.archive.delta import ArchiveError, ArchiveTables
+from streaming.query.causes import cause
 from streaming.query.heartbeat import beating
-from streaming.query.query import QueryError, cause, end_batch_and_stop, source_options
+from streaming.query.query import QueryError, end_batch_and_stop, source_options
 from streaming.query.session import spark_session
 from streaming.query.state.checkpoint import location
 from streaming.runtime.config import Config
@@ -109,20 +110,18 @@ def _run(config: Config, stop: threading.Event, metrics: ProgramMetrics) -> None
         query = start(spark, config, batches)
         log.info("running", path=config.archive.path, checkpoint=checkpoint)
         try:
-            _watch(query, batches, stop, config.health.folder)
+            _watch(query, batches, stop, config)
         finally:
             end_batch_and_stop(query)
 
 
-def _watch(
-    query: StreamingQuery, batches: Batches, stop: threading.Event, health_folder: str
-) -> None:
+def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event, config: Config) -> None:
     """Wait for the end; touch a file while there is progress."""
     batch = None
     while not stop.wait(0.5):
         if not query.isActive:
-            raise batches.failure or QueryError(cause(query))
+            raise batches.failure or QueryError(cause(query, f"bus {config.bus_bootstrap}"))
         newest = query.lastProgress
         before, batch = batch, newest and newest["batchId"]
         if batch != before or not query.status["isTriggerActive"]:
-            touch_liveness_file(health_folder, "archive")
+            touch_liveness_file(config.health.folder, "archive")

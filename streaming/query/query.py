@@ -10,7 +10,6 @@ does not write it again.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import bus
 from streaming.query.batch_metrics import BatchMetrics
+from streaming.query.causes import cause
 from streaming.query.cluster_shard import ClusterShard, without_reports
 from streaming.query.heartbeat import beating
 from streaming.query.kafka_options import kafka_options
@@ -72,11 +72,6 @@ for the fetch. For four tasks on two cores this took a second in each batch.
 
 WRITE_TIMEOUT_MS: Final = 5_000
 """Delivery timeout of the sinks, unless the client settings have another one."""
-
-_WHAT_RAN: Final = "\n=== Streaming Query ==="
-"""Spark's error message ends here; the plan of the query follows, which explains nothing."""
-
-_OF_A_TASK: Final = re.compile(r"^.*executor [^)]*\): (?=[\w.$]+(Exception|Error)\b)")
 
 _REMOTE: Final = "remote-segments"
 """Folder below the checkpoint. Deleting it makes Spark read the whole history again."""
@@ -288,7 +283,7 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
             def run_query() -> None:
                 query = start(spark, config)
                 try:
-                    _watch(query, beside, stop, stall, metrics, cluster, config.health.folder)
+                    _watch(query, beside, stop, stall, metrics, cluster, config)
                 finally:
                     end_batch_and_stop(query)
                     for ended in metrics.update(query):
@@ -326,10 +321,14 @@ class _RemoteSegmentsQuery:
             self._look(remote_log_access.read_denied_reason(self._config))
             self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
         if self._query is not None and not self._query.isActive:
-            log.warning("unavailable", what="remote segments", why=cause(self._query))
+            log.warning("unavailable", what="remote segments", why=self._cause())
             self._query, self._again_at = None, now + AGAIN_AFTER_SECONDS
         if self._query is None and not self._forbidden and now >= self._again_at:
             self._query = start_remote_segments(self._spark, self._config)
+
+    def _cause(self) -> str:
+        assert self._query is not None
+        return cause(self._query, f"cluster {self._config.cluster.bootstrap}")
 
     def _look(self, why_not: str) -> None:
         if why_not and why_not != self._forbidden:
@@ -354,19 +353,19 @@ def _watch(
     stall: Stall,
     metrics: BatchMetrics,
     cluster: ClusterShard,
-    health_folder: str,
+    config: Config,
 ) -> None:
     """Wait for the end; log the progress once a minute, and touch a file while there is
     progress."""
     waited, batch = 0.0, None
     while not stop.wait(0.5):
         if not query.isActive:
-            raise QueryError(cause(query))
+            raise QueryError(cause(query, f"bus {config.bus_bootstrap}"))
         # Progress: no batch runs, or another one has ended. A hanging batch is not progress.
         newest = progress_data(query.lastProgress)
         before, batch = batch, newest and newest["batchId"]
         if batch != before or not query.status["isTriggerActive"]:
-            touch_liveness_file(health_folder, "query")
+            touch_liveness_file(config.health.folder, "query")
             stall.end()
         else:
             stall.check()
@@ -408,14 +407,3 @@ def _until(condition: Callable[[], bool], seconds: float) -> None:
         if condition():
             return
         tick.wait(0.01)
-
-
-def cause(query: StreamingQuery) -> str:
-    """Why a query ended by itself, in one line."""
-    failure = query.exception()
-    text = str(failure) if failure else "it ended without a reason"
-    text = text.partition(_WHAT_RAN)[0]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if "Exception" in line or "Error" in line]
-    # Spark's message about a failed task begins with the task: remove that.
-    return _OF_A_TASK.sub("", (errors or lines)[-1])[:300]

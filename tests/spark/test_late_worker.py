@@ -26,7 +26,8 @@ import sys, time
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StatefulProcessor
 from streaming.query.late_worker import run_despite_late_worker
-from streaming.query.query import QueryError, cause
+from streaming.query.causes import cause
+from streaming.query.query import QueryError
 from streaming.query.session import _needed
 from streaming.runtime.config import Config, QueryConfig
 from streaming.runtime.logs import configure
@@ -49,7 +50,7 @@ def run():
     while query.isActive and not (query.lastProgress or {}).get("stateOperators"):
         time.sleep(0.2)
     if not query.isActive:
-        raise QueryError(cause(query))
+        raise QueryError(cause(query, "bus"))
     query.stop()
 
 run_despite_late_worker(run)

@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from streaming.query.causes import first_line
 from streaming.query.state.checkpoint import CheckpointError, local_folder
 
 
@@ -95,9 +96,3 @@ class Folder:
             yield
         except (Py4JJavaError, PySparkException) as error:
             raise CheckpointError(f"query.checkpoint: {self.url}: {first_line(error)}") from None
-
-
-def first_line(error: Exception) -> str:
-    """The message of an exception of the JVM, cut to one line."""
-    text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
-    return (text.strip().splitlines() or [type(error).__name__])[0][:300]

@@ -14,10 +14,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming import bus
+from streaming.query.causes import first_line
 from streaming.query.heartbeat import Say, require_none
 from streaming.query.session import STATE_PARTITIONS, spark_session
 from streaming.query.state.checkpoint import location
-from streaming.query.state.folder import Folder, first_line
+from streaming.query.state.folder import Folder
 from streaming.query.state.offsets import offset_log
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
