@@ -15,6 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from streaming.collector.wire.brokers import BrokerConnections, CollectorError
 from streaming.runtime.kafka import clients
+from streaming.runtime.kafka.bootstrapping import racing_client
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster
 from tests.waiting import patient_ms
 
@@ -92,6 +93,29 @@ def test_clients_of_kafka_python_race_as_well(broker: FakeCluster) -> None:
             with closing(KafkaAdminClient(bootstrap_timeout_ms=60_000, **arguments)) as admin:
                 assert [b["broker_id"] for b in admin.describe_cluster()["brokers"]] == [1]
             assert (time.monotonic() - began_s) * 1_000 < patient_ms(5_000)
+
+
+def test_the_broker_that_listed_the_others_is_asked_first() -> None:
+    """Any other may be frozen: after a bootstrap nobody knows."""
+    with fake_cluster(World()) as cluster:
+        for node in cluster.brokers:
+            for _ in range(TRIES):
+                client = racing_client(bootstrap_servers=[f"127.0.0.1:{cluster[node].port}"])
+                client._manager.bootstrap(60_000)
+                assert client._manager.least_loaded_node() == node
+                client.close()
+
+
+def test_a_broker_that_advertises_another_address_is_asked_at_the_one_that_answered() -> None:
+    with fake_cluster(World()) as cluster:
+        client = racing_client(bootstrap_servers=[f"localhost:{cluster[2].port}"])
+        client._manager.bootstrap(60_000)
+        manager = client._manager
+        node = manager.cluster.broker_metadata(manager.least_loaded_node())
+        assert (node.host, node.port) == ("localhost", cluster[2].port)
+        manager.update_backoff(node.node_id)  # it does not answer any more: another one is asked
+        assert manager.least_loaded_node() in {1, 2, 3}
+        client.close()
 
 
 def test_a_name_that_the_dns_looks_for_long_holds_up_no_other_address(

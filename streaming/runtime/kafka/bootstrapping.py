@@ -50,6 +50,27 @@ class UnreachableError(KafkaTimeoutError):  # type: ignore[misc]
 class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
     """A connection manager that tries all bootstrap addresses at once."""
 
+    _lister: Any = None
+    """The bootstrap node that has listed the brokers; its connection is closed by then."""
+
+    def least_loaded_node(self) -> Any:
+        """The node for a request that any broker can answer.
+
+        As long as no broker is connected, kafka-python takes any, and waits for its answer although
+        it may be frozen. The one that listed them has just answered, so it is asked first, by the
+        address that it advertises or, where that is another, by the one that was used.
+        """
+        chosen = super().least_loaded_node()
+        connection = self._conns.get(chosen)
+        if self._lister is None or (connection is not None and connection.connected):
+            return chosen
+        place = (self._lister.host, self._lister.port)
+        advertised = (b.node_id for b in self.cluster.brokers() if (b.host, b.port) == place)
+        preferred = next(advertised, self._lister.node_id)
+        busy = self._conns.get(preferred)
+        is_free = self.connection_delay(preferred) == 0 and not (busy is not None and busy.paused)
+        return preferred if is_free else chosen
+
     async def _do_bootstrap(self, deadline: float | None) -> bool:
         """Read the list of brokers from whichever address answers first.
 
@@ -169,6 +190,7 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
             self.update_backoff(node_id)
             return False
         self.cluster.update_metadata(response)
+        self._lister = self.cluster.broker_metadata(node_id)
         self.reset_backoff(node_id)
         race.win()
         return True
