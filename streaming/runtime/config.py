@@ -213,7 +213,7 @@ class AccessConfig(_Section, frozen=True):
 class AdmissionConfig(_Section, frozen=True):
     """The webhook that lets broker pods go or stay."""
 
-    host: str = "0.0.0.0"
+    host: str = "::"
     port: int = 9443
     certificate: str = ""
     key: str = ""

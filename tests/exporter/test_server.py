@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.exporter.server import SnapshotReader
+from streaming.exporter.server import STUCK_AFTER_S, SnapshotReader
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
@@ -129,6 +129,13 @@ def test_reading_that_breaks_ends_the_exporter_and_keeps_the_cause():
     assert ended.wait(100)
     reader.stop()
     assert reader.broken == "ValueError: a bug"
+
+
+def test_reading_that_stands_still_is_said_after_two_minutes():
+    reader = SnapshotReader(Config(), lambda: None)
+    assert reader.why_stuck == ""
+    reader._turned_at_s -= STUCK_AFTER_S
+    assert reader.why_stuck == "the reading of snapshots has stood still for 120 s"
 
 
 def test_a_view_is_rendered_at_its_first_scrape_and_copied_at_the_next():
