@@ -41,8 +41,8 @@ def configured(tmp_path: Path, port: int, more: str = "") -> Path:
 
 
 @contextmanager
-def an_exporter(path: Path) -> Iterator[subprocess.Popen[str]]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_TWIN_")}
+def an_exporter(path: Path, **given: str) -> Iterator[subprocess.Popen[str]]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_TWIN_")} | given
     with subprocess.Popen(
         [sys.executable, "-m", "streaming", "--config", str(path), "exporter"],
         stderr=subprocess.PIPE, text=True, env=environment,
@@ -108,6 +108,18 @@ def test_a_port_that_is_taken_is_one_clear_line(tmp_path):
     assert printed == (
         f"Error: exporter.port: cannot listen on 127.0.0.1:{port}: Address already in use\n"
     )
+
+
+def test_its_first_line_names_what_the_environment_overrides(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        path = configured(tmp_path, a_free_port())
+        with an_exporter(path, KAFKA_TWIN_EXPORTER_PORT=port) as process:
+            _, printed = process.communicate(timeout=WITHIN_S)
+    first, last = printed.splitlines()
+    assert "the environment wins over the file" in first
+    assert "settings=KAFKA_TWIN_EXPORTER_PORT" in first
+    assert last.startswith(f"Error: exporter.port: cannot listen on 127.0.0.1:{port}: ")
 
 
 def test_a_client_setting_that_does_not_exist_is_one_clear_line(tmp_path):
