@@ -16,6 +16,7 @@ from streaming.admission.own_metrics import OWN
 from streaming.admission.webhook import Webhook, application
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
+from streaming.runtime.ports.sockets import url_of
 from streaming.runtime.program_metrics import ProgramMetrics, served
 from streaming.serving.certificate import certificate_of
 from streaming.serving.server import Server, listen
@@ -50,9 +51,8 @@ def run(config: Config) -> None:
         section, kubernetes, Gate(section.exporter, token, section.gate_terms), metrics
     )
     listening = listen(section.host, section.port, setting="admission.port")
-    host, port = listening.getsockname()[:2]
     server = Server(application(webhook), certificate)
-    log.info("serving", url=f"https://{host}:{port}/admit", exporter=section.exporter)
+    log.info("serving", url=f"{url_of(listening, 'https')}admit", exporter=section.exporter)
     try:
         with served(metrics.registry, at.host, at.admission_port, "metrics.admission_port"):
             server.run(sockets=[listening])

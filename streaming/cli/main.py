@@ -85,13 +85,22 @@ def _config(ctx: click.Context) -> Config:
     return load(ctx.obj)
 
 
+def _of_program(ctx: click.Context) -> Config:
+    """The configuration of a program that runs on, which says at its start what made it."""
+    from streaming.runtime.logs import say_what_wins
+
+    config = _config(ctx)
+    say_what_wins(ctx.obj)
+    return config
+
+
 @main.command()
 @click.pass_context
 def collector(ctx: click.Context) -> None:
     """Poll brokers; write observations to the bus."""
     from streaming.collector.cycle.collector import run
 
-    run(_config(ctx), ctx.obj)
+    run(_of_program(ctx), ctx.obj)
 
 
 @main.group(invoke_without_command=True)
@@ -104,7 +113,7 @@ def query(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         from streaming.query.query import run
 
-        run(_config(ctx))
+        run(_of_program(ctx))
 
 
 @query.command()
@@ -130,7 +139,7 @@ def archive(ctx: click.Context) -> None:
     """
     from streaming.archive.program import run
 
-    run(_config(ctx))
+    run(_of_program(ctx))
 
 
 @main.command()
@@ -142,7 +151,7 @@ def exporter(ctx: click.Context) -> None:
     """
     from streaming.exporter.server import run
 
-    run(_config(ctx))
+    run(_of_program(ctx))
 
 
 @main.command()
@@ -160,7 +169,7 @@ def admission(ctx: click.Context, fail_open: bool | None) -> None:
     """
     from streaming.admission.program import run
 
-    config = _config(ctx)
+    config = _of_program(ctx)
     if fail_open is not None:
         unknown: Literal["admit", "refuse"] = "admit" if fail_open else "refuse"
         section = msgspec.structs.replace(config.admission, when_unknown=unknown)

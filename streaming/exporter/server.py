@@ -30,6 +30,7 @@ from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
 from streaming.runtime.plugins import catalog_of
+from streaming.runtime.ports.sockets import url_of
 from streaming.serving.certificate import certificate_of
 from streaming.serving.server import Server, listen
 
@@ -41,6 +42,9 @@ POLL_MS: Final = 1_000
 
 LOOK_EVERY_S: Final = 2.0
 RETRY_PAUSE_S: Final = 2.0
+STUCK_AFTER_S: Final = 120.0
+"""More than any request to the bus may take: then a restart helps."""
+
 LOG_AGAIN_AFTER_S: Final = 60.0
 """How often the same cause is logged while it lasts."""
 
@@ -79,6 +83,7 @@ class SnapshotReader:
         self._stop = threading.Event()
         self._look_at_s = 0.0
         self._answered_at_ms = wall_clock_ms()  # the bus; at first it has had no time to
+        self._turned_at_s = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
         # The newest view, and the same as it was published, before more was seen of the bus.
         self._newest = self._store.view, self._store.view
@@ -105,6 +110,14 @@ class SnapshotReader:
             if self._rendered.view is not published:
                 self._rendered = self._renderer.render(published)
             return replace(self._rendered, view=view)
+
+    @property
+    def why_stuck(self) -> str:
+        """Why the exporter has to be started again; empty while reading gets on."""
+        stood_s = time.monotonic() - self._turned_at_s
+        if stood_s < STUCK_AFTER_S:
+            return ""
+        return f"the reading of snapshots has stood still for {stood_s:.0f} s"
 
     def start(self) -> None:
         """Start reading."""
@@ -142,7 +155,7 @@ class SnapshotReader:
                 ):  # not at each try
                     log.error("the bus cannot be read", error=str(error))
                     logged, logged_at_s = str(error), now_s
-                touch_liveness_file(self._config.health.folder, "exporter")
+                self._turn()
                 self._stop.wait(RETRY_PAUSE_S)
 
     def _read(self) -> None:
@@ -159,7 +172,7 @@ class SnapshotReader:
                 polled = reader.poll(POLL_MS)
                 records = [record for record in polled if record.topic == names.snapshots]
                 reported = [record for record in polled if record.topic == names.events]
-                touch_liveness_file(self._config.health.folder, "exporter")
+                self._turn()
                 # A backlog has many messages of each key: only the last readable one is needed.
                 taken: set[bytes | None] = set()
                 for record in reversed(records):
@@ -183,7 +196,7 @@ class SnapshotReader:
 
     def _learn_shards(self) -> bool:
         """Take the number of shards from the bus; false while the collector has not chosen it."""
-        touch_liveness_file(self._config.health.folder, "exporter")
+        self._turn()
         known = bus.with_shards_of_snapshots(self._config)
         if known is None:
             self._stop.wait(RETRY_PAUSE_S)
@@ -191,6 +204,11 @@ class SnapshotReader:
         self._config = known
         self._store.expect(known.bus.shards)
         return True
+
+    def _turn(self) -> None:
+        """Note that reading gets on, also while the bus does not answer."""
+        self._turned_at_s = time.monotonic()
+        touch_liveness_file(self._config.health.folder, "exporter")
 
     def _look_at_bus(self, reader: bus.Reader) -> None:
         """While observations are late, find out whom they wait for: bus, collector or query."""
@@ -239,14 +257,13 @@ def run(config: Config) -> None:
     source = ViewSource(
         catalog_of(config), config.cluster.name, lambda: reader.exposition(), events=events,
         own_topics=bus.own_topics(config), newest=lambda: reader.view, past=past, asked=asked,
+        stuck=lambda: reader.why_stuck,
     )  # fmt: skip
     app = application(source, config.exporter, config.access)
     server = Server(app, certificate, before_end=events.close)
     reader = SnapshotReader(config, server.end, annotator, events)
     reader.start()
-    host, port = listening.getsockname()[:2]
-    scheme = "http" if certificate is None else "https"
-    log.info("serving", url=f"{scheme}://{host}:{port}/")
+    log.info("serving", url=url_of(listening, "http" if certificate is None else "https"))
     try:
         with looking(past), sending(asked):
             server.run(sockets=[listening])

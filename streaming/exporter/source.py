@@ -29,7 +29,8 @@ class ViewSource:
 
     ``current`` renders the exposition if that of the newest view is not there; ``newest`` is that
     view, for answers that need no exposition. A source that is ``not_live`` says in a sentence what
-    it shows instead of the present. Moments of the ``past`` can be asked about, if there is one.
+    it shows instead of the present. ``stuck`` says in a sentence that it has to be started again;
+    empty: it gets on. Moments of the ``past`` can be asked about, if there is one.
     """
 
     catalog: Catalog
@@ -44,6 +45,7 @@ class ViewSource:
     past: Past | None = None
     not_live: str = ""
     asked: Callable[[RestartVerdict], None] | None = None  # keeps what programs asked the gate
+    stuck: Callable[[], str] = str
     within: Span | None = None  # of a source of one past moment: all moments that there are
 
     @property

@@ -213,7 +213,7 @@ class AccessConfig(_Section, frozen=True):
 class AdmissionConfig(_Section, frozen=True):
     """The webhook that lets broker pods go or stay."""
 
-    host: str = "0.0.0.0"
+    host: str = "::"
     port: int = 9443
     certificate: str = ""
     key: str = ""
@@ -316,11 +316,18 @@ class Config(_Section, frozen=True):
 def load(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
     """Read the file (if any), lay the environment over it, check every value.
 
+    A file of defaults that ``KAFKA_TWIN_DEFAULTS`` names is laid below both: what an image has to
+    set, and its user may set otherwise.
+
     Raises:
         ConfigError: one line with file or variable, key and reason.
     """
     environment = os.environ if environment is None else environment
     data, origin = _read(path)
+    if below := environment.get(DEFAULTS):
+        defaults, below_origin = _read(Path(below))
+        _convert(defaults, below_origin)  # an error of theirs is not one of the file
+        data = _laid_over(defaults, data)
     for name, section, key, kind in _environment_names():
         if name in environment:
             target = data.setdefault(section, {})
@@ -356,7 +363,8 @@ def given_by(environment: Mapping[str, str]) -> list[str]:
     return sorted(name for name in names if name not in _NOT_CONFIG)
 
 
-_NOT_CONFIG: Final = {f"{PREFIX}CONFIG", f"{PREFIX}CACHE", f"{PREFIX}IVY_SETTINGS"}
+DEFAULTS: Final = f"{PREFIX}DEFAULTS"
+_NOT_CONFIG: Final = {DEFAULTS, f"{PREFIX}CONFIG", f"{PREFIX}CACHE", f"{PREFIX}IVY_SETTINGS"}
 _LABEL: Final = re.compile(r"[\w./-]+=[\w.-]*")
 _CLIENT_PREFIXES: Final = (f"{PREFIX}CLUSTER_CLIENT_", f"{PREFIX}BUS_CLIENT_")
 
@@ -372,6 +380,15 @@ def _read(path: Path | None) -> tuple[dict[str, Any], str]:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: is not valid TOML: {error}") from None
+
+
+def _laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Both as one: of two tables every key, of anything else what is above."""
+    both = {**below, **above}
+    for key, value in below.items():
+        if isinstance(value, dict) and isinstance(over := above.get(key), dict):
+            both[key] = _laid_over(value, over)
+    return both
 
 
 def _convert(data: dict[str, Any], origin: str) -> Config:

@@ -7,13 +7,17 @@ each line is masked as a whole.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import traceback
+from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 
 import structlog
 
+from streaming.runtime.config import DEFAULTS, given_by
 from streaming.runtime.errors import without_secrets
 
 _QUIET = ("kafka", "py4j", "uvicorn", "asyncio", "httpx2", "mcp")
@@ -76,3 +80,16 @@ def configure(verbose: bool = False) -> None:
     root.setLevel(level)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.INFO if verbose else logging.ERROR)
+
+
+def say_what_wins(path: Path | None, environment: Mapping[str, str] = os.environ) -> None:
+    """One line that names the variables of the environment that win over the file, if any.
+
+    Their values are not shown, and may be secret.
+    """
+    if names := given_by(environment):
+        structlog.get_logger("config").info(
+            "the environment wins over the file", settings=", ".join(names),
+            file="none" if path is None else str(path),
+            defaults=environment.get(DEFAULTS, "none"),
+        )  # fmt: skip

@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from streaming.runtime.errors import UserError
 from streaming.runtime.exposition.application import Registry, application
 from streaming.runtime.exposition.build import is_build_info, own_version
 from streaming.runtime.exposition.native import NativeHistogram
+from streaming.runtime.ports import probes
+from streaming.runtime.ports.sockets import listening_at, why_not
+from streaming.runtime.ports.wsgi import serving
 from twin.declarations.declare import Metric
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ def served(
     key: str,
     why_unhealthy: Callable[[], str] | None = None,
 ) -> Iterator[None]:
-    """Serve ``/metrics`` while the block runs, and ``/healthz``; port 0: do not.
+    """Serve ``/metrics`` while the block runs, and the paths of ``probes``; port 0: do not.
 
     Args:
         registry: of the metrics.
@@ -106,31 +108,33 @@ def served(
         yield
         return
     try:
-        server, thread = prometheus_client.start_http_server(port, addr=host, registry=registry)
+        listening = listening_at(host, port)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = why_not(error)
         raise MetricsPortError(f"{key}: cannot listen on {host}:{port}: {reason}") from None
-    server.set_app(_with_health(application(registry), why_unhealthy))
-    try:
+    with serving(_with_probes(application(registry), why_unhealthy), listening):
         yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
-def _with_health(metrics: WSGIApplication, why: Callable[[], str] | None) -> WSGIApplication:
-    """The application, which gives metrics at any path, with ``/healthz`` beside them."""
+_STATUS: Final = {200: "200 OK", 404: "404 Not Found", 503: "503 Service Unavailable"}
+
+
+def _with_probes(metrics: WSGIApplication, why: Callable[[], str] | None) -> WSGIApplication:
+    """The application, which gives metrics at any path, with the paths of probes beside them."""
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if environ["PATH_INFO"] != "/healthz":
-            return metrics(environ, start_response)
-        if why is None:
-            start_response("404 Not Found", [("Content-Type", _PLAIN)])
-            return [b""]
-        sentence = why()
-        status = "503 Service Unavailable" if sentence else "200 OK"
-        start_response(status, [("Content-Type", _PLAIN)])
-        return [f"{sentence or 'ok'}\n".encode()]
+        match environ["PATH_INFO"]:
+            case probes.ALIVE:
+                # Its work is watched by its liveness file: not all programs know of themselves
+                # whether they stand still.
+                status, text = probes.alive("")
+            case probes.READY:
+                status, text = probes.ready(None if why is None else why())
+            case probes.FRESH:
+                status, text = (404, "") if why is None else probes.fresh(why())
+            case _:
+                return metrics(environ, start_response)
+        start_response(_STATUS[status], [("Content-Type", _PLAIN)])
+        return [text.encode()]
 
     return answer

@@ -12,6 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from streaming.runtime.errors import UserError
+from streaming.runtime.ports.sockets import listening_at, why_not
 from streaming.runtime.stop import on_stop_signal
 from streaming.serving.certificate import Certificate
 
@@ -100,12 +101,9 @@ def listen(
         ListenError: the port, which that setting gives, is not available.
     """
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, port), family=family, backlog=128)
+        listening = listening_at(host, port)
     except OSError as error:
-        # Python adds the address to the reason, but the message has it already.
-        reason = str(error.strerror or error).partition(" (while")[0]
-        raise ListenError(f"{setting}: cannot listen on {host}:{port}: {reason}") from None
+        raise ListenError(f"{setting}: cannot listen on {host}:{port}: {why_not(error)}") from None
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled_after_ms)
     return listening

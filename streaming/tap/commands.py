@@ -97,10 +97,12 @@ def follow(
     FILE is a request log or a server log; each line is recognised by itself. "-" is standard
     input. A file that is rotated is followed.
     """
+    from streaming.runtime.logs import say_what_wins
     from streaming.tap import request_log_level
     from streaming.tap.tap import run
 
     config = _config(ctx)
+    say_what_wins(ctx.find_root().obj)
     brokers = sorted({broker for broker, _ in inputs})
     stop = threading.Event()
     with on_stop_signal(stop), contextlib.ExitStack() as stack:

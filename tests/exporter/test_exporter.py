@@ -438,6 +438,16 @@ def test_health_says_why_not():
     )  # fmt: skip
 
 
+def test_an_exporter_that_is_not_fresh_stays_ready_and_alive_to_say_why():
+    nothing_read = a_client(SnapshotStore(CATALOG, "c", 2))
+    for path, text in (
+        ("/-/ready", "ready; not fresh: no snapshot has been read yet\n"),
+        ("/-/healthy", "alive\n"),
+    ):
+        answer = nothing_read.get(path)
+        assert (answer.status_code, answer.text) == (200, text)
+
+
 def test_the_api_writes_unknown_as_null_and_how_old_a_fact_is():
     client = a_client(a_busy_store())
     listed = client.get("/api/v1/partitions", params={"at_risk": "true"}).json()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.exporter.server import SnapshotReader
+from streaming.exporter.server import STUCK_AFTER_S, SnapshotReader
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
@@ -41,8 +41,8 @@ def configured(tmp_path: Path, port: int, more: str = "") -> Path:
 
 
 @contextmanager
-def an_exporter(path: Path) -> Iterator[subprocess.Popen[str]]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_TWIN_")}
+def an_exporter(path: Path, **given: str) -> Iterator[subprocess.Popen[str]]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_TWIN_")} | given
     with subprocess.Popen(
         [sys.executable, "-m", "streaming", "--config", str(path), "exporter"],
         stderr=subprocess.PIPE, text=True, env=environment,
@@ -110,6 +110,18 @@ def test_a_port_that_is_taken_is_one_clear_line(tmp_path):
     )
 
 
+def test_its_first_line_names_what_the_environment_overrides(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        path = configured(tmp_path, a_free_port())
+        with an_exporter(path, KAFKA_TWIN_EXPORTER_PORT=port) as process:
+            _, printed = process.communicate(timeout=WITHIN_S)
+    first, last = printed.splitlines()
+    assert "the environment wins over the file" in first
+    assert "settings=KAFKA_TWIN_EXPORTER_PORT" in first
+    assert last.startswith(f"Error: exporter.port: cannot listen on 127.0.0.1:{port}: ")
+
+
 def test_a_client_setting_that_does_not_exist_is_one_clear_line(tmp_path):
     path = configured(tmp_path, a_free_port(), 'client.colour = "red"')
     with an_exporter(path) as process:
@@ -129,6 +141,13 @@ def test_reading_that_breaks_ends_the_exporter_and_keeps_the_cause():
     assert ended.wait(100)
     reader.stop()
     assert reader.broken == "ValueError: a bug"
+
+
+def test_reading_that_stands_still_is_said_after_two_minutes():
+    reader = SnapshotReader(Config(), lambda: None)
+    assert reader.why_stuck == ""
+    reader._turned_at_s -= STUCK_AFTER_S
+    assert reader.why_stuck == "the reading of snapshots has stood still for 120 s"
 
 
 def test_a_view_is_rendered_at_its_first_scrape_and_copied_at_the_next():

@@ -63,8 +63,8 @@ class ArchivedMinute:
 
 def test_every_path_that_answers_from_the_state_has_the_parameter_and_no_other():
     without = {
-        "/metrics", "/healthz", "/", "/api/v1/events", "/api/v1/openapi.json",
-        "/api/v1/diff", "/api/v1/report", "/api/v1/history/changes",
+        "/metrics", "/healthz", "/-/healthy", "/-/ready", "/", "/api/v1/events",
+        "/api/v1/openapi.json", "/api/v1/diff", "/api/v1/report", "/api/v1/history/changes",
         "/api/v1/history/events",
     }  # fmt: skip
     for each in endpoints(LIVE):

@@ -105,6 +105,42 @@ def test_every_key_can_come_from_the_environment_and_wins_over_the_file(tmp_path
     assert config.collector.timestamps is False
 
 
+def test_defaults_of_an_image_are_below_the_file_and_the_environment_above_it(tmp_path):
+    below = tmp_path / "defaults.toml"
+    below.write_text("[exporter]\nhost = '::'\nport = 1\n[metrics]\ntap_port = 9411\n")
+    config = loaded(
+        tmp_path, "[exporter]\nhost = '127.0.0.1'\n[cluster]\nname = 'west'",
+        KAFKA_TWIN_DEFAULTS=str(below), KAFKA_TWIN_EXPORTER_PORT="2",
+    )  # fmt: skip
+    assert (config.exporter.host, config.exporter.port) == ("127.0.0.1", 2)
+    assert (config.metrics.tap_port, config.cluster.name) == (9_411, "west")
+    alone = load(None, {"KAFKA_TWIN_DEFAULTS": str(below)})
+    assert (alone.exporter.host, alone.exporter.port) == ("::", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[exporter]\ncolour = 1", r"defaults.toml: exporter: .*`colour`"),
+        ("exporter", "defaults.toml: is not valid TOML"),
+        (None, "defaults.toml: there is no such file"),
+    ],
+)
+def test_what_is_wrong_with_defaults_is_said_of_their_file(tmp_path, text, says):
+    below = tmp_path / "defaults.toml"
+    if text is not None:
+        below.write_text(text)
+    with pytest.raises(ConfigError, match=says):
+        loaded(tmp_path, "", KAFKA_TWIN_DEFAULTS=str(below))
+
+
+def test_the_defaults_of_the_images_are_settings_and_hold_for_each_that_the_file_leaves_out():
+    path = Path(__file__).resolve().parents[2] / "deploy" / "docker" / "defaults.toml"
+    config = load(None, {"KAFKA_TWIN_DEFAULTS": str(path)})
+    assert (config.exporter.host, config.metrics.host) == ("::", "::")
+    assert config.query.checkpoint == "/var/lib/kafka-twin/checkpoint"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -42,3 +43,24 @@ def test_no_line_shows_a_password_that_stands_in_a_url(
     said = capsys.readouterr().err
     assert "hunter2" not in said
     assert said.count("https://***@host:1/metrics") == 2
+
+
+def test_what_wins_over_the_file_is_named_without_its_value(
+    as_before: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure()
+    logs.say_what_wins(Path("twin.toml"), {"KAFKA_TWIN_CONFIG": "twin.toml", "HOME": "/tmp"})
+    assert capsys.readouterr().err == ""
+    given = {
+        "KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD": "hunter2",
+        "KAFKA_TWIN_BUS_SHARDS": "4",
+        "KAFKA_TWIN_DEFAULTS": "/opt/defaults.toml",
+    }
+    logs.say_what_wins(Path("twin.toml"), given)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "the environment wins over the file" in line
+    names = "KAFKA_TWIN_BUS_SHARDS, KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD"
+    assert f"settings='{names}'" in line
+    assert "file=twin.toml" in line
+    assert "defaults=/opt/defaults.toml" in line
+    assert "hunter2" not in line

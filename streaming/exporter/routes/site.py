@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,6 +16,7 @@ from streaming.exporter.metrics.formats import accepted
 from streaming.exporter.source import ViewSource
 from streaming.history.moments import AT_NAME
 from streaming.runtime.clock import utc_text
+from streaming.runtime.ports import probes
 
 
 def endpoints(source: ViewSource) -> list[Endpoint]:
@@ -30,11 +34,17 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             return Response(body, headers=headers | {"Content-Encoding": "gzip"})
         return Response(b"".join((now, *exposition.blocks_in(text))), headers=headers)
 
-    def health(_: Request, __: Values) -> Response:
-        why = source.why_not_up
+    def alive(_: Request, __: Values) -> Response:
+        return _plain(*probes.alive(source.stuck()))
+
+    def ready(_: Request, __: Values) -> Response:
+        return _plain(*probes.ready(source.why_not_up))
+
+    def fresh(_: Request, __: Values) -> Response:
+        status, text = probes.fresh(source.why_not_up)
         span = None if source.not_live else source.span
         past = f"archived: {utc_text(span.begin_ms)} to {utc_text(span.end_ms)}\n" if span else ""
-        return Response(f"{why or 'ok'}\n{past}", 503 if why else 200, media_type="text/plain")
+        return _plain(status, text + past)
 
     page = console_files()["index.html"]
 
@@ -54,18 +64,25 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             refusals={404: "the exporter shows the past"},
             refusal_media_type="text/plain",
         ),
-        Endpoint(
-            path="/healthz",
-            summary="`ok`, or one sentence that says why the state is incomplete, stale or past; "
-            "where there is an archive, a second line says how far that reaches",
-            answer=health,
-            schema={"type": "string"},
-            of_state=False,
-            media_type="text/plain",
-            parameters=None,
-            refusals={503: "the state is incomplete, stale or past"},
-            refusal_media_type="text/plain",
-            runs=Runs.IN_LOOP,
+        _probe(
+            probes.ALIVE,
+            "`alive`, while the exporter gets on: for a liveness probe; open without a token",
+            alive,
+            {503: "reading has stood still, and the exporter has to be started again"},
+        ),
+        _probe(
+            probes.READY,
+            "`ready` and one sentence that says whether the state is fresh: for a readiness probe, "
+            "also while the state is stale; open without a token",
+            ready,
+        ),
+        _probe(
+            probes.FRESH,
+            "`ok`, or one sentence that says why the state is incomplete, stale or past; "
+            "where there is an archive, a second line says how far that reaches; open without a "
+            "token",
+            fresh,
+            {503: "the state is incomplete, stale or past"},
         ),
         Endpoint(
             path="/",
@@ -78,3 +95,26 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
             runs=Runs.IN_LOOP,
         ),
     ]
+
+
+def _probe(
+    path: str, summary: str, answer: Callable[[Request, Values], Response],
+    refusals: Mapping[int, str] = MappingProxyType({}),
+) -> Endpoint:  # fmt: skip
+    """An endpoint of plain text that takes no time."""
+    return Endpoint(
+        path=path,
+        summary=summary,
+        answer=answer,
+        schema={"type": "string"},
+        of_state=False,
+        media_type="text/plain",
+        parameters=None,
+        refusals=refusals,
+        refusal_media_type="text/plain",
+        runs=Runs.IN_LOOP,
+    )
+
+
+def _plain(status: int, text: str) -> Response:
+    return Response(text, status, media_type="text/plain")

@@ -20,11 +20,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.exporter.answers import error_answer
 from streaming.runtime.config import AccessConfig
+from streaming.runtime.ports.probes import ALIVE, FRESH, READY
 
 USER_HEADER: Final = "x-forwarded-user"
 
-OPEN_PATHS: Final = ("/healthz",)
-"""Probes have no token. The sentence there names no topic."""
+OPEN_PATHS: Final = (ALIVE, READY, FRESH)
+"""Probes have no token. The sentences there name no topic."""
 
 ROLE: Final = "kafka_twin.role"
 """Of a request's scope: the role of who asks. A request without it is the exporter's own."""

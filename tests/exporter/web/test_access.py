@@ -72,8 +72,10 @@ def test_who_shows_nothing_gets_nothing(access: AccessConfig, path: str):
 
 
 @pytest.mark.parametrize("access", [ONE, TWO, PROXY])
-def test_a_probe_needs_nothing(access: AccessConfig):
-    assert asked(access, "/healthz").status_code == 200
+@pytest.mark.parametrize("path", ["/-/healthy", "/-/ready", "/healthz"])
+def test_a_probe_needs_nothing(access: AccessConfig, path: str):
+    assert asked(access, path).status_code == 200
+    assert asked(access, f"{path}/").status_code == 401
 
 
 @pytest.mark.parametrize("path", PATHS[:-1])

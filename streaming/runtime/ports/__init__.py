@@ -1,0 +1,1 @@
+"""Ports of all programs: sockets, and open paths for probes."""
