@@ -87,7 +87,7 @@ def settings(config: Config) -> dict[str, Any]:
     """Arguments of any kafka-python client of the bus."""
     section = "bus" if config.bus.bootstrap else "cluster"
     return {
-        "bootstrap_timeout_ms": BOOTSTRAP_MS,
+        clients.BOOTSTRAP_TIMEOUT: BOOTSTRAP_MS,
         **clients.arguments(config.bus_bootstrap, config.bus_client, section),
     }
 
@@ -382,5 +382,7 @@ def _named(partition: TopicPartition) -> str:
 
 def failed(config: Config, error: BaseException) -> BusError:
     """A ``BusError`` from an error of kafka-python, with the address of the bus."""
-    text = f"bus {config.bus_bootstrap}: {clients.one_line(error)}"
+    section = "bus" if config.bus.bootstrap else "cluster"
+    why = clients.one_line(error, f"{section}.client.{clients.BOOTSTRAP_TIMEOUT}")
+    text = f"bus {config.bus_bootstrap}: {why}"
     return BusError(text, unreachable=isinstance(error, _UNREACHABLE))

@@ -53,7 +53,8 @@ class Admin:
         try:
             self._admin = KafkaAdminClient(**arguments)
         except (KafkaError, OSError, ValueError) as error:
-            raise PlanError(f"cluster {self._bootstrap}: {clients.one_line(error)}") from None
+            why = clients.one_line(error, f"cluster.client.{clients.BOOTSTRAP_TIMEOUT}")
+            raise PlanError(f"cluster {self._bootstrap}: {why}") from None
 
     def read(self, topic: str, partition: int) -> LivePartition | None:
         """The present state of the partition, None if it does not exist.

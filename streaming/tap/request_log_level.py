@@ -166,6 +166,5 @@ def _admin(config: Config) -> KafkaAdminClient:
     try:
         return connect(config, request_timeout_ms=_REQUEST_TIMEOUT_MS)
     except (KafkaError, OSError, ValueError) as error:
-        raise RequestLogLevelError(
-            f"cluster.bootstrap {config.cluster.bootstrap}: {clients.one_line(error)}"
-        ) from None
+        why = clients.one_line(error, f"cluster.client.{clients.BOOTSTRAP_TIMEOUT}")
+        raise RequestLogLevelError(f"cluster.bootstrap {config.cluster.bootstrap}: {why}") from None

@@ -256,9 +256,8 @@ class BrokerConnections:
         try:
             self._manager.bootstrap(deadline_ms)
         except (KafkaError, OSError) as error:
-            raise CollectorError(
-                f"cluster.bootstrap {self.bootstrap}: {clients.one_line(error)}"
-            ) from None
+            why = clients.one_line(error, "collector.deadline_ms")
+            raise CollectorError(f"cluster.bootstrap {self.bootstrap}: {why}") from None
 
     def broker_ids(self) -> list[int]:
         """Ids of the brokers whose address is known, ascending."""

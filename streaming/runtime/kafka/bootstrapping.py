@@ -40,11 +40,13 @@ class UnreachableError(KafkaTimeoutError):  # type: ignore[misc]
 
     Attributes:
         causes: the last failure of each address ``host:port``, or that it did not answer.
+        is_late: an address may only have been too slow.
     """
 
     def __init__(self, causes: Mapping[str, str]) -> None:
         super().__init__("Unable to bootstrap")
         self.causes = causes
+        self.is_late = any(cause.startswith(_NOT_IN_TIME) for cause in causes.values())
 
 
 class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
@@ -82,13 +84,14 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
             KafkaError: another attempt does not help, such as a refused password.
         """
         nodes = self.cluster.bootstrap_brokers()
-        causes = {node.node_id: _NOT_IN_TIME for node in nodes}
+        left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+        late = _NOT_IN_TIME if left_s is None else f"{_NOT_IN_TIME} within {left_s:.1f} s"
+        causes = {node.node_id: late for node in nodes}
         race = _Race(len(nodes))
         for node in nodes:
             self.call_soon(self._try_until, node, deadline, race, causes)
-        left_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1_000
         try:
-            await self.wait_for(race.end, left_ms)
+            await self.wait_for(race.end, None if left_s is None else left_s * 1_000)
         except KafkaTimeoutError:
             if race.final is not None:
                 raise race.final from None

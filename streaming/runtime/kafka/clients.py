@@ -28,6 +28,9 @@ _DEFAULTS: Final[dict[str, Any]] = {
     for key, default in KafkaAdminClient.DEFAULT_CONFIG.items()
     if key in KafkaProducer.DEFAULT_CONFIG and key in KafkaConsumer.DEFAULT_CONFIG
 }
+BOOTSTRAP_TIMEOUT: Final = "bootstrap_timeout_ms"
+"""kafka-python's setting of how long a client may need until it has the list of brokers."""
+
 TOPIC_NOT_ALLOWED: Final[int] = TopicAuthorizationFailedError.errno
 """Kafka's error code for a topic on which an ACL is missing."""
 
@@ -174,9 +177,17 @@ def _capture() -> ConnectionErrorCapture:
     return capture
 
 
-def one_line(error: BaseException) -> str:
-    """The error as one line without secrets, with the captured cause if the error gives none."""
-    return without_secrets(_one_line(error))
+def one_line(error: BaseException, more_time: str = "") -> str:
+    """The error as one line without secrets, with the captured cause if the error gives none.
+
+    Args:
+        error: of kafka-python.
+        more_time: the setting that gives a slow network more time to connect; empty: none.
+    """
+    text = without_secrets(_one_line(error))
+    if more_time and isinstance(error, UnreachableError) and error.is_late:
+        text += f" (a slow network needs a longer {more_time})"
+    return text
 
 
 def _one_line(error: BaseException) -> str:
