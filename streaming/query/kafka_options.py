@@ -11,13 +11,14 @@ from typing import Any
 
 from streaming.query.private_keys import KeyFormatError, pkcs8
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka.kerberos import PREFIX as KERBEROS
+from streaming.runtime.kafka.kerberos import Kerberos, kerberos_of, require_keytab
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
 from streaming.runtime.kafka.oauth import OAuth, oauth_of
 
 _SAME_WORDS = {
     "security_protocol": "security.protocol",
     "sasl_mechanism": "sasl.mechanism",
-    "sasl_kerberos_service_name": "sasl.kerberos.service.name",
     "request_timeout_ms": "request.timeout.ms",
     "ssl_ciphers": "ssl.cipher.suites",
 }
@@ -49,7 +50,8 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
     supported = {*_SAME_WORDS, "sasl_plain_username", "sasl_plain_password", "ssl_cafile",
              "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"}  # fmt: skip
     for name in client:
-        if name.startswith(own) and not name.startswith(OAUTH) and name not in supported:
+        is_read = name.startswith((OAUTH, KERBEROS)) or name in supported
+        if name.startswith(own) and not is_read:
             raise UnsupportedSetting(
                 f"{name} is a setting of kafka-python that the Spark query cannot use"
             )
@@ -59,6 +61,8 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
 def _sasl(client: Mapping[str, Any]) -> dict[str, str]:
     if oauth := oauth_of(client):
         return _oauth(oauth)
+    if kerberos := kerberos_of(client):
+        return _kerberos(kerberos)
     mechanism = str(client.get("sasl_mechanism", ""))
     if "sasl_plain_username" not in client or mechanism not in _LOGIN_MODULE:
         return {}
@@ -87,6 +91,21 @@ def _oauth(oauth: OAuth) -> dict[str, str]:
             oauth.token_endpoint_url or Path(oauth.token_file).absolute().as_uri()
         ),
         "sasl.jaas.config": _jaas(f"{_OAUTH}.OAuthBearerLoginModule", options),
+    }
+
+
+def _kerberos(kerberos: Kerberos) -> dict[str, str]:
+    """The keytab is read where a client runs, and again when a ticket is near its end. Tickets of
+    others are not used: their cache may belong to another principal."""
+    require_keytab(kerberos)
+    options = {
+        "useKeyTab": "true", "storeKey": "true", "useTicketCache": "false",
+        "refreshKrb5Config": "true", "doNotPrompt": "true", "keyTab": kerberos.keytab,
+        "principal": kerberos.principal,
+    }  # fmt: skip
+    return {
+        "sasl.kerberos.service.name": kerberos.service_name,
+        "sasl.jaas.config": _jaas("com.sun.security.auth.module.Krb5LoginModule", options),
     }
 
 

@@ -18,8 +18,11 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from streaming.runtime.config import ConfigError
 from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
+from streaming.runtime.kafka.kerberos import PREFIX as KERBEROS
+from streaming.runtime.kafka.kerberos import KerberosError, kerberos_of
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
 from streaming.runtime.kafka.oauth import OAuthError, oauth_of
+from streaming.runtime.kafka.tickets import login_of
 from streaming.runtime.kafka.tokens import provider_of
 
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -70,12 +73,13 @@ def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
     """
     quiet()
     try:
-        oauth = oauth_of(client)
-    except OAuthError as error:
+        oauth, kerberos = oauth_of(client), kerberos_of(client)
+        login = {"sasl_kerberos_name": login_of(kerberos)} if kerberos else {}
+    except (OAuthError, KerberosError) as error:
         raise ConfigError(f"{section}.client.{error}") from None
-    named = {key: value for key, value in client.items() if not key.startswith(OAUTH)}
+    named = {key: value for key, value in client.items() if not key.startswith((OAUTH, KERBEROS))}
     own = {key: _parsed(key, value, f"{section}.client") for key, value in named.items()}
-    return own | ({"sasl_oauth_token_provider": provider_of(oauth)} if oauth else {})
+    return own | login | ({"sasl_oauth_token_provider": provider_of(oauth)} if oauth else {})
 
 
 def _parsed(key: str, value: Any, section: str) -> Any:
