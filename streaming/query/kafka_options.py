@@ -120,9 +120,11 @@ def _jaas(module: str, options: Mapping[str, Any]) -> str:
 def _tls(client: Mapping[str, Any]) -> dict[str, str]:
     options: dict[str, str] = {}
     if "ssl_cafile" in client:
+        # As text: Spark keeps a producer for as long as its options are the same, and it would not
+        # read a file again. Nor do executors need the file.
         options |= {
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(client["ssl_cafile"]),
+            "ssl.truststore.certificates": _text("ssl_cafile", str(client["ssl_cafile"])),
         }
     if "ssl_certfile" in client:
         certificate = str(client["ssl_certfile"])
