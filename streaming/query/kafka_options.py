@@ -15,6 +15,7 @@ from streaming.runtime.kafka.kerberos import PREFIX as KERBEROS
 from streaming.runtime.kafka.kerberos import Kerberos, kerberos_of, require_keytab
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
 from streaming.runtime.kafka.oauth import OAuth, oauth_of
+from streaming.runtime.kafka.pem_files import other_form
 
 _SAME_WORDS = {
     "security_protocol": "security.protocol",
@@ -149,6 +150,8 @@ def _key(client: Mapping[str, Any], certificate: str) -> str:
 
 def _read(name: str, path: str) -> bytes:
     try:
+        if why := other_form(path, holds_key=name != "ssl_cafile"):
+            raise UnsupportedSetting(f"{name}: {path} {why}")
         return Path(path).read_bytes()
     except OSError as error:
         raise UnsupportedSetting(f"{name}: {path} cannot be read: {_reason(error)}") from None

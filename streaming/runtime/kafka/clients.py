@@ -22,6 +22,7 @@ from streaming.runtime.kafka.kerberos import PREFIX as KERBEROS
 from streaming.runtime.kafka.kerberos import KerberosError, kerberos_of
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
 from streaming.runtime.kafka.oauth import OAuthError, oauth_of
+from streaming.runtime.kafka.pem_files import other_form
 from streaming.runtime.kafka.tickets import login_of
 from streaming.runtime.kafka.tokens import provider_of
 
@@ -43,6 +44,8 @@ _OURS: Final = {
     "ssl_context": "is a Python object; use ssl_cafile, ssl_certfile and ssl_keyfile",
 }
 _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
+_TRUSTED: Final = "ssl_cafile"
+_PEM_FILES: Final = (_TRUSTED, "ssl_certfile", "ssl_keyfile")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -89,6 +92,8 @@ def _parsed(key: str, value: Any, section: str) -> Any:
         raise ConfigError(f"{section}.{key}: not a setting of kafka-python's clients")
     if key in _FILES and value and not os.access(str(value), os.R_OK):
         raise ConfigError(f"{section}.{key}: there is no such file, or it may not be read")
+    if key in _PEM_FILES and value and (why := other_form(str(value), holds_key=key != _TRUSTED)):
+        raise ConfigError(f"{section}.{key}: {value} {why}")
     default = _DEFAULTS[key]
     try:
         if isinstance(default, bool):
