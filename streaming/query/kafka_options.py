@@ -11,13 +11,15 @@ from typing import Any
 
 from streaming.query.private_keys import KeyFormatError, pkcs8
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka.kerberos import PREFIX as KERBEROS
+from streaming.runtime.kafka.kerberos import Kerberos, kerberos_of, require_keytab
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
 from streaming.runtime.kafka.oauth import OAuth, oauth_of
+from streaming.runtime.kafka.pem_files import other_form
 
 _SAME_WORDS = {
     "security_protocol": "security.protocol",
     "sasl_mechanism": "sasl.mechanism",
-    "sasl_kerberos_service_name": "sasl.kerberos.service.name",
     "request_timeout_ms": "request.timeout.ms",
     "ssl_ciphers": "ssl.cipher.suites",
 }
@@ -49,7 +51,8 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
     supported = {*_SAME_WORDS, "sasl_plain_username", "sasl_plain_password", "ssl_cafile",
              "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"}  # fmt: skip
     for name in client:
-        if name.startswith(own) and not name.startswith(OAUTH) and name not in supported:
+        is_read = name.startswith((OAUTH, KERBEROS)) or name in supported
+        if name.startswith(own) and not is_read:
             raise UnsupportedSetting(
                 f"{name} is a setting of kafka-python that the Spark query cannot use"
             )
@@ -59,6 +62,8 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
 def _sasl(client: Mapping[str, Any]) -> dict[str, str]:
     if oauth := oauth_of(client):
         return _oauth(oauth)
+    if kerberos := kerberos_of(client):
+        return _kerberos(kerberos)
     mechanism = str(client.get("sasl_mechanism", ""))
     if "sasl_plain_username" not in client or mechanism not in _LOGIN_MODULE:
         return {}
@@ -90,6 +95,21 @@ def _oauth(oauth: OAuth) -> dict[str, str]:
     }
 
 
+def _kerberos(kerberos: Kerberos) -> dict[str, str]:
+    """The keytab is read where a client runs, and again when a ticket is near its end. Tickets of
+    others are not used: their cache may belong to another principal."""
+    require_keytab(kerberos)
+    options = {
+        "useKeyTab": "true", "storeKey": "true", "useTicketCache": "false",
+        "refreshKrb5Config": "true", "doNotPrompt": "true", "keyTab": kerberos.keytab,
+        "principal": kerberos.principal,
+    }  # fmt: skip
+    return {
+        "sasl.kerberos.service.name": kerberos.service_name,
+        "sasl.jaas.config": _jaas("com.sun.security.auth.module.Krb5LoginModule", options),
+    }
+
+
 def _jaas(module: str, options: Mapping[str, Any]) -> str:
     def quoted(value: Any) -> str:
         return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -101,9 +121,11 @@ def _jaas(module: str, options: Mapping[str, Any]) -> str:
 def _tls(client: Mapping[str, Any]) -> dict[str, str]:
     options: dict[str, str] = {}
     if "ssl_cafile" in client:
+        # As text: Spark keeps a producer for as long as its options are the same, and it would not
+        # read a file again. Nor do executors need the file.
         options |= {
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(client["ssl_cafile"]),
+            "ssl.truststore.certificates": _text("ssl_cafile", str(client["ssl_cafile"])),
         }
     if "ssl_certfile" in client:
         certificate = str(client["ssl_certfile"])
@@ -128,6 +150,8 @@ def _key(client: Mapping[str, Any], certificate: str) -> str:
 
 def _read(name: str, path: str) -> bytes:
     try:
+        if why := other_form(path, holds_key=name != "ssl_cafile"):
+            raise UnsupportedSetting(f"{name}: {path} {why}")
         return Path(path).read_bytes()
     except OSError as error:
         raise UnsupportedSetting(f"{name}: {path} cannot be read: {_reason(error)}") from None

@@ -17,6 +17,7 @@ from streaming.query.state.checkpoint import local_folder, require_shared
 from streaming.runtime import jars
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka.kerberos import java_option
 
 STOP_WITHIN_SECONDS: Final = 60
 TASK_TRIES: Final = 12
@@ -221,7 +222,8 @@ def _of_this_machine(config: Config) -> dict[str, str]:
         # its heartbeats and end the JVM.
         "spark.storage.blockManagerHeartbeatTimeoutMs": "30d",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} "
-        f"{_JAVA_OPTIONS} {_collector(os.environ, config.bus.shards)}",
+        f"{_JAVA_OPTIONS} {_collector(os.environ, config.bus.shards)} "
+        + java_option(os.environ, config.cluster.client, config.bus_client),
     }
 
 

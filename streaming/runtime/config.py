@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from streaming.runtime.errors import UserError, keep_secret, without_secrets
+from streaming.runtime.kafka.kerberos import MECHANISM as KERBEROS
+from streaming.runtime.kafka.kerberos import KerberosError, kerberos_of
 from streaming.runtime.kafka.oauth import MECHANISM, OAuthError, oauth_of
 
 _BUS_PARTITIONS_AT_LEAST: Final = 4
@@ -429,7 +431,7 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
 
 _NO_USER: Final = "must hold no user and no password before the host: they are not sent"
 
-_BOTH_CLIENTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", MECHANISM)
+_BOTH_CLIENTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", MECHANISM, KERBEROS)
 """SASL mechanisms that the twin configures for both kafka-python and Spark's Java client."""
 
 
@@ -459,7 +461,8 @@ def _check(config: Config, origin: str) -> None:
              "clients of the twin: kafka-python, and the Java client of the query")  # fmt: skip
         try:
             oauth_of(client)
-        except OAuthError as error:
+            kerberos_of(client)
+        except (OAuthError, KerberosError) as error:
             raise ConfigError(f"{origin}: {key}.client.{error}") from None
     need(_TOPIC_NAME.fullmatch(c.bus.prefix) is not None and len(c.bus.prefix) < 230, "bus.prefix",
          "must be letters, digits, '.', '_' or '-'")  # fmt: skip

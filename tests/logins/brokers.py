@@ -38,15 +38,39 @@ def with_tokens(folder: Path, jwks: Path, issuer: str, audience: str) -> tuple[L
     return _one_node(folder, "SASL_PLAINTEXT", settings, allowed)
 
 
-def _one_node(
-    folder: Path, protocol: str, settings: Mapping[str, str], *java_opts: str
+def with_kerberos(
+    folder: Path, host: str, keytab: Path, principal: str, krb5_conf: Path, session_s: int
 ) -> tuple[LocalCluster, str]:
+    """A cluster of one node, not started, and the address at which it wants Kerberos.
+
+    Args:
+        folder: for its files.
+        host: its name in the realm.
+        keytab, principal: of the broker.
+        krb5_conf: says where the KDC is.
+        session_s: after that clients have to log in again.
+    """
+    settings = {
+        "gssapi.sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required "
+        f'useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}";',
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "sasl.kerberos.service.name": principal.partition("/")[0],
+        "connections.max.reauth.ms": str(session_s * 1_000),
+    }
+    where = f"-Djava.security.krb5.conf={krb5_conf}"
+    return _one_node(folder, "SASL_PLAINTEXT", settings, where, host=host)
+
+
+def _one_node(
+    folder: Path, protocol: str, settings: Mapping[str, str], *java_opts: str,
+    host: str = "127.0.0.1",
+) -> tuple[LocalCluster, str]:  # fmt: skip
     base = free_base_port()
-    plain, login, controller = (f"127.0.0.1:{base + n}" for n in (1, 2, 11))
-    advertised = f"PLAINTEXT://{plain},LOGIN://{login}"
+    plain, bound, controller = (f"127.0.0.1:{base + n}" for n in (1, 2, 11))
+    login = f"{host}:{base + 2}"
     given = {
-        "listeners": f"{advertised},CONTROLLER://{controller}",
-        "advertised.listeners": advertised,
+        "listeners": f"PLAINTEXT://{plain},LOGIN://{bound},CONTROLLER://{controller}",
+        "advertised.listeners": f"PLAINTEXT://{plain},LOGIN://{login}",
         "listener.security.protocol.map": (
             f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:{protocol}"
         ),

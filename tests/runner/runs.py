@@ -103,8 +103,12 @@ RUNS: Final = (
         brokers=True, after=_JVMS,
     ),
     Run(
+        "kerberos", "builds the package by which Python logs in with Kerberos",
+        ("python", "-m", "tests.logins.kerberos_setup"), 0.9, 0.9, "logins", fills=True,
+    ),
+    Run(
         "logins", "logins at brokers, right, wrong and renewed",
-        _marked("logins"), 3, 1, "logins", brokers=True, after=_JVMS,
+        _marked("logins"), 8, 4, "logins", brokers=True, after=(*_JVMS, "kerberos"),
     ),
     Run(
         "compose", "docker compose, and a cluster with passwords and few rights",

@@ -33,15 +33,16 @@ def test_scram_becomes_a_jaas_line_with_its_quotes_escaped():
 
 def test_tls_files_are_given_as_pem(tmp_path):
     (tmp_path / "cert.pem").write_text("CERT")
+    (tmp_path / "ca.pem").write_text("AUTHORITY")
     key = ["openssl", "genpkey", "-algorithm", "RSA"]
     written = subprocess.run(key, check=True, capture_output=True, text=True).stdout
     (tmp_path / "key.pem").write_text(written)
     made = options(
-        ssl_cafile="ca.pem", ssl_certfile=str(tmp_path / "cert.pem"),
+        ssl_cafile=str(tmp_path / "ca.pem"), ssl_certfile=str(tmp_path / "cert.pem"),
         ssl_keyfile=str(tmp_path / "key.pem"), ssl_check_hostname=False,
     )  # fmt: skip
     assert made["kafka.ssl.truststore.type"] == made["kafka.ssl.keystore.type"] == "PEM"
-    assert made["kafka.ssl.truststore.location"] == "ca.pem"
+    assert made["kafka.ssl.truststore.certificates"] == "AUTHORITY"
     assert made["kafka.ssl.keystore.certificate.chain"] == "CERT"
     assert made["kafka.ssl.keystore.key"] == written
     assert made["kafka.ssl.endpoint.identification.algorithm"] == ""

@@ -86,6 +86,11 @@ def test_the_query_names_the_file(tmp_path: Path, ec: bytes):
     with pytest.raises(UnsupportedSetting, match=rf"ssl_keyfile: {key} cannot be read: ssl_pass"):
         kafka_options("b:1", client | {"ssl_password": "wrong"})
     certificate.write_bytes(b"0\x82\x03\xff")  # DER
+    with pytest.raises(
+        UnsupportedSetting, match=rf"ssl_certfile: {certificate} is in DER, and PEM"
+    ):
+        kafka_options("b:1", client)
+    certificate.write_bytes(b"\xff\xfe")
     with pytest.raises(UnsupportedSetting, match=rf"ssl_certfile: {certificate} is no PEM file"):
         kafka_options("b:1", client)
     certificate.write_text("CERT")

@@ -19,8 +19,12 @@ from kafka.errors import TopicAuthorizationFailedError
 from streaming.runtime.config import ConfigError
 from streaming.runtime.errors import without_secrets
 from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
+from streaming.runtime.kafka.kerberos import PREFIX as KERBEROS
+from streaming.runtime.kafka.kerberos import KerberosError, kerberos_of
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
 from streaming.runtime.kafka.oauth import OAuthError, oauth_of
+from streaming.runtime.kafka.pem_files import other_form
+from streaming.runtime.kafka.tickets import login_of
 from streaming.runtime.kafka.tokens import provider_of
 
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -44,6 +48,8 @@ _OURS: Final = {
     "ssl_context": "is a Python object; use ssl_cafile, ssl_certfile and ssl_keyfile",
 }
 _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
+_TRUSTED: Final = "ssl_cafile"
+_PEM_FILES: Final = (_TRUSTED, "ssl_certfile", "ssl_keyfile")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -74,12 +80,13 @@ def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
     """
     quiet()
     try:
-        oauth = oauth_of(client)
-    except OAuthError as error:
+        oauth, kerberos = oauth_of(client), kerberos_of(client)
+        login = {"sasl_kerberos_name": login_of(kerberos)} if kerberos else {}
+    except (OAuthError, KerberosError) as error:
         raise ConfigError(f"{section}.client.{error}") from None
-    named = {key: value for key, value in client.items() if not key.startswith(OAUTH)}
+    named = {key: value for key, value in client.items() if not key.startswith((OAUTH, KERBEROS))}
     own = {key: _parsed(key, value, f"{section}.client") for key, value in named.items()}
-    return own | ({"sasl_oauth_token_provider": provider_of(oauth)} if oauth else {})
+    return own | login | ({"sasl_oauth_token_provider": provider_of(oauth)} if oauth else {})
 
 
 def _parsed(key: str, value: Any, section: str) -> Any:
@@ -89,6 +96,8 @@ def _parsed(key: str, value: Any, section: str) -> Any:
         raise ConfigError(f"{section}.{key}: not a setting of kafka-python's clients")
     if key in _FILES and value and not os.access(str(value), os.R_OK):
         raise ConfigError(f"{section}.{key}: there is no such file, or it may not be read")
+    if key in _PEM_FILES and value and (why := other_form(str(value), holds_key=key != _TRUSTED)):
+        raise ConfigError(f"{section}.{key}: {value} {why}")
     default = _DEFAULTS[key]
     try:
         if isinstance(default, bool):
