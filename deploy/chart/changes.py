@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from deploy.chart import pods
 from deploy.chart.marks import Marks
+from deploy.chart.pods import Manifest
 
-Manifest = dict[str, Any]
-
-_COMPONENT: Final = "app.kubernetes.io/component"
-_NAME: Final = "app.kubernetes.io/name"
 _OURS: Final = re.compile(r"kafka-twin(-[a-z]+)*")
-_NAMED: Final = ("name", "serviceName", "serviceAccountName", "secretName",
-                 "spark.kubernetes.authenticate.driver.serviceAccountName")  # fmt: skip
+_NAMED: Final = ("name", "serviceName", "secretName")
 """Keys whose value is the name of an object."""
+
+_ACCOUNTS: Final = ("serviceAccountName",
+                    "spark.kubernetes.authenticate.driver.serviceAccountName")  # fmt: skip
+"""Keys whose value is the name of a service account, which may be yours."""
 
 _SECRETS: Final = {"kafka-twin-secrets": ".Values.existingSecret",
                    "kafka-twin-ca": ".Values.existingCaSecret"}  # fmt: skip
 _CONFIG: Final = "kafka-twin-config"
 _NAMESPACE: Final = ".Release.Namespace"
-_FULL_NAME: Final = 'include "kafka-twin.fullname" .'
 _ADMISSION: Final = ".Values.admission"
 _POD_KINDS: Final = ("Deployment", "StatefulSet")
 
@@ -28,7 +28,7 @@ _POD_KINDS: Final = ("Deployment", "StatefulSet")
 def changed(manifest: Manifest, marks: Marks) -> Manifest:
     """The manifest of one object, as kustomize reads it, with the marks of the chart."""
     made: Manifest = _renamed(manifest, marks, "")
-    of = made["metadata"].get("labels", {}).get(_COMPONENT, "")
+    of = made["metadata"].get("labels", {}).get(pods.COMPONENT, "")
     _label(made["metadata"], marks)
     kind = made["kind"]
     if kind == "Service":
@@ -36,12 +36,7 @@ def changed(manifest: Manifest, marks: Marks) -> Manifest:
     else:
         _select(made, marks)
     if kind in _POD_KINDS:
-        _replicas(made, of, marks)
-        template = made["spec"]["template"]
-        [container] = template["spec"]["containers"]
-        _pod(template, of, marks)
-        _container(container, of, marks)
-        _volumes(made, of, marks)
+        pods.change(made, of, marks)
     elif kind == "SparkApplication":
         _spark(made["spec"], marks)
     elif kind in _OTHERS:
@@ -57,18 +52,25 @@ def _renamed(value: Any, marks: Marks, key: str) -> Any:
         return {k: _renamed(v, marks, k) for k, v in value.items()}
     if isinstance(value, list):
         return [_renamed(v, marks, key) for v in value]
+    if key in _ACCOUNTS:
+        return _account(value, marks)
     if key in _NAMED and isinstance(value, str) and _OURS.fullmatch(value):
         if value in _SECRETS:
             return marks.value(_SECRETS[value])
         if value == _CONFIG:
             return marks.value('include "kafka-twin.config" .')
-        return marks.value(_FULL_NAME) + value.removeprefix("kafka-twin")
+        return marks.value(pods.FULL_NAME) + value.removeprefix("kafka-twin")
     return value
+
+
+def _account(name: str, marks: Marks) -> str:
+    of = name.removeprefix("kafka-twin-")
+    return marks.value(f'include "kafka-twin.serviceAccount" (list . "{of}")')
 
 
 def _label(metadata: Manifest, marks: Marks) -> None:
     """All labels of the chart, and the component."""
-    own = {k: v for k, v in metadata.pop("labels", {}).items() if k != _NAME}
+    own = {k: v for k, v in metadata.pop("labels", {}).items() if k != pods.NAME}
     metadata["labels"] = {marks.lines('(include "kafka-twin.labels" .)'): None, **own}
 
 
@@ -88,70 +90,8 @@ def _select(value: Any, marks: Marks) -> None:
 
 
 def _chosen(labels: Manifest, marks: Marks) -> Manifest:
-    own = {k: v for k, v in labels.items() if k != _NAME}
+    own = {k: v for k, v in labels.items() if k != pods.NAME}
     return {marks.lines('(include "kafka-twin.selectorLabels" .)'): None, **own}
-
-
-# ---------------------------------------------------------------- pods
-
-
-def _replicas(made: Manifest, of: str, marks: Marks) -> None:
-    if of in ("collector", "exporter"):  # of the others there is one
-        made["spec"]["replicas"] = marks.value(f".Values.{of}.replicas")
-
-
-def _pod(template: Manifest, of: str, marks: Marks) -> None:
-    metadata, spec = template["metadata"], template["spec"]
-    own = {k: v for k, v in metadata["labels"].items() if k != _NAME}
-    metadata["labels"] = {
-        marks.lines('(include "kafka-twin.selectorLabels" .)'): None, **own,
-        marks.lines(f'(include "kafka-twin.yaml" .Values.{of}.podLabels)'): None,
-    }  # fmt: skip
-    metadata["annotations"] = {
-        "checksum/config": marks.value('include "kafka-twin.checksum" .'),
-        marks.lines(f'(include "kafka-twin.yaml" .Values.{of}.podAnnotations)'): None,
-    }
-    scheduling = marks.lines(f'(include "kafka-twin.scheduling" (dict "root" . "of" .Values.{of}))')
-    template["spec"] = {scheduling: None, **spec}
-
-
-def _container(container: Manifest, of: str, marks: Marks) -> None:
-    key = '"sparkImage"' if "spark" in container["image"] else '"image"'
-    if of == "exporter":  # the small image has no reader of Delta tables
-        key = '(ternary "sparkImage" "image" .Values.archive.enabled)'
-    container["image"] = marks.value(f'include "kafka-twin.image" (list . {key})')
-    container["imagePullPolicy"] = marks.value(f"(index .Values {key}).pullPolicy")
-    container["resources"] = marks.block(f".Values.{of}.resources")
-    _environment(container, of, marks)
-
-
-def _environment(container: Manifest, of: str, marks: Marks) -> None:
-    for variable in container.get("env", ()):
-        if "//kafka-twin-exporter" in variable["value"]:
-            port = marks.value(".Values.exporter.service.port")
-            variable["value"] = f"http://{marks.value(_FULL_NAME)}-exporter:{port}"
-        if variable["name"] == "KAFKA_TWIN_QUERY_CHECKPOINT":
-            variable["value"] = marks.value(".Values.query.checkpoint | quote")
-    more = marks.lines(f'(include "kafka-twin.yaml" .Values.{of}.extraEnv)')
-    if "env" in container:
-        container["env"] = [*container["env"], more]
-    else:
-        container[marks.lines(f'(include "kafka-twin.env" .Values.{of}.extraEnv)')] = None
-
-
-def _volumes(made: Manifest, of: str, marks: Marks) -> None:
-    if of == "admission":
-        for volume in made["spec"]["template"]["spec"]["volumes"]:
-            if volume["name"] == "tls":
-                volume["secret"]["secretName"] = marks.value(
-                    'include "kafka-twin.admissionSecret" .'
-                )
-    for claim in made["spec"].get("volumeClaimTemplates", ()):
-        claim["spec"]["resources"]["requests"]["storage"] = marks.value(
-            f".Values.{of}.persistence.size"
-        )
-        storage = f'(include "kafka-twin.storageClass" .Values.{of}.persistence.storageClass)'
-        claim["spec"][marks.lines(storage)] = None
 
 
 # ---------------------------------------------------------------- other kinds
@@ -166,17 +106,26 @@ def _spark(spec: Manifest, marks: Marks) -> None:
         ".Values.sparkImage.pullPolicy"
     )
     conf["spark.executor.instances"] = marks.value(".Values.query.executors | quote")
+    conf[marks.lines('(include "kafka-twin.sparkFamilies" .)')] = None
     conf[marks.lines('(include "kafka-twin.yaml" .Values.query.sparkConf)')] = None
     for role in ("driver", "executor"):
         template = spec[f"{role}Spec"]["podTemplateSpec"]
         [container] = template["spec"]["containers"]
-        _pod(template, "query", marks)
+        pods.template(template, "query", marks)
         if role == "driver":  # executors get no environment of their own
-            _environment(container, "query", marks)
+            pods.environment(container, "query", marks)
+
+
+def _service_account(made: Manifest, marks: Marks) -> None:
+    of = made["metadata"]["labels"][pods.COMPONENT]
+    made["metadata"]["name"] = _account(f"kafka-twin-{of}", marks)
+    given = f".Values.{of}.serviceAccount.annotations"
+    made["metadata"][marks.lines(f'(include "kafka-twin.annotations" {given})')] = None
 
 
 def _service(made: Manifest, marks: Marks) -> None:
-    if made["metadata"]["labels"].get(_COMPONENT) != "exporter":
+    made["spec"][marks.lines('(include "kafka-twin.ipFamilies" .)')] = None
+    if made["metadata"]["labels"].get(pods.COMPONENT) != "exporter":
         return
     of = ".Values.exporter.service"
     made["metadata"][marks.lines(f'(include "kafka-twin.annotations" {of}.annotations)')] = None
@@ -187,17 +136,22 @@ def _service(made: Manifest, marks: Marks) -> None:
 
 def _network_policy(made: Manifest, marks: Marks) -> None:
     for ingress in made["spec"]["ingress"]:
-        if ingress.get("from") == [{"namespaceSelector": {}}]:
-            ingress["from"] = marks.block(".Values.networkPolicy.from")
+        peers = ingress.get("from", [])
+        if {"namespaceSelector": {}} in peers:
+            peers.remove({"namespaceSelector": {}})
+            peers.append(marks.lines('(include "kafka-twin.yaml" .Values.networkPolicy.from)'))
 
 
 def _certificate(made: Manifest, marks: Marks) -> None:
-    service = f"{marks.value(_FULL_NAME)}-admission"
+    service = f"{marks.value(pods.FULL_NAME)}-admission"
     made["spec"]["dnsNames"] = [f"{service}.{marks.value(_NAMESPACE)}.svc"]
 
 
 def _binding(made: Manifest, marks: Marks) -> None:
     for subject in made["subjects"]:
+        # It was named as an object, before it was known as an account.
+        of = subject["name"].rpartition("-")[2]
+        subject["name"] = _account(f"kafka-twin-{of}", marks)
         if "namespace" in subject:
             subject["namespace"] = marks.value(_NAMESPACE)
 
@@ -218,13 +172,15 @@ def _webhooks(made: Manifest, marks: Marks) -> None:
 def _monitor(made: Manifest, marks: Marks) -> None:
     labels = made["metadata"]["labels"]
     labels[marks.lines('(include "kafka-twin.monitoringLabels" .)')] = None
-    for key in ("endpoints", "podMetricsEndpoints"):
+    for key, of in (("endpoints", "Exporter"), ("podMetricsEndpoints", "Programs")):
         for endpoint in made["spec"].get(key, ()):
             endpoint["interval"] = marks.value(".Values.monitoring.interval")
+            endpoint[marks.lines(f'(include "kafka-twin.scrape{of}" .)')] = None
 
 
 _OTHERS: Final = {
     "Service": _service,
+    "ServiceAccount": _service_account,
     "NetworkPolicy": _network_policy,
     "Certificate": _certificate,
     "RoleBinding": _binding,

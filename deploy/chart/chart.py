@@ -14,6 +14,7 @@ import yaml
 from deploy.chart import own, values
 from deploy.chart.changes import changed
 from deploy.chart.marks import Marks
+from deploy.chart.pods import COMPONENT
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = Path(__file__).resolve().parent
@@ -78,6 +79,7 @@ def files() -> dict[Path, str]:
         "templates/NOTES.txt": (HERE / "NOTES.txt").read_text(encoding="utf-8"),
         "templates/config.yaml": own.CONFIG,
         "templates/ingress.yaml": own.INGRESS,
+        "templates/egress.yaml": own.EGRESS,
         "templates/rules.yaml": own.RULES,
         "templates/dashboards.yaml": own.DASHBOARDS,
     }
@@ -101,12 +103,19 @@ def _chart() -> str:
     return yaml.dump(fields, sort_keys=False)
 
 
+def _condition(manifest: dict[str, Any]) -> str:
+    """What has to hold for an object beside what holds for its file; empty: nothing."""
+    if manifest["kind"] != "ServiceAccount":
+        return KINDS.get(manifest["kind"], "")
+    return f".Values.{manifest['metadata']['labels'][COMPONENT]}.serviceAccount.create"
+
+
 def _template(template: Template) -> str:
     parts = [_MADE.replace(".", f", from deploy/kubernetes/{template.manifest}.")]
     for manifest in manifests(template.manifest):
         marks = Marks()
         text = "---\n" + marks.written(changed(manifest, marks))
-        if condition := KINDS.get(manifest["kind"]):
+        if condition := _condition(manifest):
             text = f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
         parts.append(text)
     text = "".join(parts)

@@ -39,13 +39,6 @@ release: {{ . | quote }}
 {{- with . }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{- define "kafka-twin.env" -}}
-{{- with . }}
-env:
-{{ toYaml . | indent 2 }}
-{{- end }}
-{{- end }}
-
 {{- define "kafka-twin.annotations" -}}
 {{- with . }}
 annotations:
@@ -67,6 +60,105 @@ imagePullSecrets:
 {{- end }}
 {{- with .of.priorityClassName }}
 priorityClassName: {{ . | quote }}
+{{- end }}
+{{- with concat .root.Values.hostAliases .of.hostAliases }}
+hostAliases:
+{{ toYaml . | indent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* (root, of, key): the security context for all, with that of a program over it. OpenShift gives out users and groups itself. */}}
+{{- define "kafka-twin.security" -}}
+{{- $merged := mergeOverwrite (deepCopy (index .root.Values .key)) (deepCopy (index .of .key)) -}}
+{{- if eq (include "kafka-twin.openshift" .root) "true" -}}
+{{- $merged = omit $merged "runAsUser" "runAsGroup" "fsGroup" "fsGroupChangePolicy" -}}
+{{- end -}}
+{{- toYaml $merged -}}
+{{- end }}
+
+{{- define "kafka-twin.openshift" -}}
+{{- if eq (toString .Values.openshift) "auto" -}}
+{{- .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}
+{{- else -}}
+{{- .Values.openshift -}}
+{{- end -}}
+{{- end }}
+
+{{/* (root, program): the name of its service account: yours, or the chart's, or the one that each namespace has. */}}
+{{- define "kafka-twin.serviceAccount" -}}
+{{- $root := index . 0 -}}
+{{- $account := (index $root.Values (index . 1)).serviceAccount -}}
+{{- if $account.name -}}
+{{- $account.name -}}
+{{- else if $account.create -}}
+{{- include "kafka-twin.fullname" $root }}-{{ index . 1 }}
+{{- else -}}
+default
+{{- end -}}
+{{- end }}
+
+{{- define "kafka-twin.ipFamilies" -}}
+{{- with .Values.ipFamilyPolicy }}
+ipFamilyPolicy: {{ . }}
+{{- end }}
+{{- with .Values.ipFamilies }}
+ipFamilies:
+{{ toYaml . | indent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Of the Service that Spark makes for its driver. */}}
+{{- define "kafka-twin.sparkFamilies" -}}
+{{- with .Values.ipFamilyPolicy }}
+spark.kubernetes.driver.service.ipFamilyPolicy: {{ . }}
+{{- end }}
+{{- with .Values.ipFamilies }}
+spark.kubernetes.driver.service.ipFamilies: {{ join "," . | quote }}
+{{- end }}
+{{- end }}
+
+{{/* The scheme at the exporter's port: what is said, or https where a certificate is seen to be set. */}}
+{{- define "kafka-twin.scheme" -}}
+{{- $variables := list -}}
+{{- range concat .Values.extraEnv .Values.exporter.extraEnv -}}
+{{- $variables = append $variables .name -}}
+{{- end -}}
+{{- $section := `(?m)^[ \t]*\[access\][^\n]*\n(?:[ \t]*(?:[^\[\s][^\n]*)?\r?\n)*[ \t]*certificate[ \t]*=[ \t]*["'][^"']` -}}
+{{- $dotted := `(?m)^[ \t]*access\.certificate[ \t]*=[ \t]*["'][^"']` -}}
+{{- if .Values.exporter.scheme -}}
+{{- .Values.exporter.scheme -}}
+{{- else if or (regexMatch $section .Values.config) (regexMatch $dotted .Values.config) (has "KAFKA_TWIN_ACCESS_CERTIFICATE" $variables) -}}
+https
+{{- else -}}
+http
+{{- end -}}
+{{- end }}
+
+{{- define "kafka-twin.probeScheme" -}}
+{{- if eq (include "kafka-twin.scheme" .) "https" }}scheme: HTTPS{{ end -}}
+{{- end }}
+
+{{/* How Prometheus asks the exporter, and the other programs. */}}
+{{- define "kafka-twin.scrapeExporter" -}}
+{{- if eq (include "kafka-twin.scheme" .) "https" }}
+scheme: https
+{{- end }}
+{{- include "kafka-twin.credentials" .Values.monitoring.exporter }}
+{{- end }}
+
+{{- define "kafka-twin.scrapePrograms" -}}
+{{- if eq .Values.monitoring.programs.scheme "https" }}
+scheme: https
+{{- end }}
+{{- include "kafka-twin.credentials" .Values.monitoring.programs }}
+{{- end }}
+
+{{- define "kafka-twin.credentials" -}}
+{{- range $key := list "authorization" "tlsConfig" }}
+{{- with index $ $key }}
+{{ $key }}:
+{{ toYaml . | indent 2 }}
+{{- end }}
 {{- end }}
 {{- end }}
 

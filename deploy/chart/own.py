@@ -1,4 +1,5 @@
-"""Templates that are made from no manifest: configuration, Ingress, alert rules and dashboards."""
+"""Templates that are made from no manifest: configuration, Ingress, what may leave, alert rules and
+dashboards."""
 
 from __future__ import annotations
 
@@ -51,6 +52,68 @@ spec:
               service:
                 name: {{ include "kafka-twin.fullname" $ }}-exporter
                 port: {name: http}
+{{- end }}
+{{- end }}
+"""
+
+EGRESS: Final = """\
+{{- if and .Values.networkPolicy.enabled .Values.networkPolicy.egress.enabled }}
+# Peers that are not said are any address, of IPv4 and of IPv6.
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ include "kafka-twin.fullname" . }}-egress
+  labels:
+    {{- include "kafka-twin.labels" . | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "kafka-twin.selectorLabels" . | nindent 6 }}
+  policyTypes: [Egress]
+  egress:
+    - ports: # names; OpenShift's DNS listens on 5353
+        - {protocol: UDP, port: 53}
+        - {protocol: TCP, port: 53}
+        - {protocol: UDP, port: 5353}
+        - {protocol: TCP, port: 5353}
+    - to: # each other: webhook and exporter, Spark's driver and executors
+        - podSelector:
+            matchLabels:
+              {{- include "kafka-twin.selectorLabels" . | nindent 14 }}
+    - ports: # brokers
+        {{- range .Values.networkPolicy.egress.ports }}
+        - {protocol: TCP, port: {{ . }}}
+        {{- end }}
+      {{- with .Values.networkPolicy.egress.to }}
+      to:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    {{- with .Values.networkPolicy.egress.more }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- $asking := list }}
+{{- if .Values.admission.enabled }}{{ $asking = append $asking "admission" }}{{ end }}
+{{- if eq .Values.query.mode "sparkOperator" }}{{ $asking = append $asking "query" }}{{ end }}
+{{- with $asking }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ include "kafka-twin.fullname" $ }}-egress-api-server
+  labels:
+    {{- include "kafka-twin.labels" $ | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "kafka-twin.selectorLabels" $ | nindent 6 }}
+    matchExpressions:
+      - {key: app.kubernetes.io/component, operator: In, values: {{ toJson . }}}
+  policyTypes: [Egress]
+  egress:
+    - ports: # the API server, at its Service or at its own port
+        - {protocol: TCP, port: 443}
+        - {protocol: TCP, port: 6443}
 {{- end }}
 {{- end }}
 """

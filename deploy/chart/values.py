@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-Schema = Mapping[str, Any]
-
-TEXT: Final[Schema] = {"type": "string"}
-FLAG: Final[Schema] = {"type": "boolean"}
-MAP: Final[Schema] = {"type": "object"}
-TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
-OBJECTS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
-COUNT: Final[Schema] = {"type": "integer", "minimum": 1}
-PORT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 65_535}
-QUANTITY: Final[Schema] = {"type": "string", "pattern": r"^[0-9.]+([EPTGMk]i?)?$"}
-
-
-def one_of(*names: str) -> Schema:
-    """One of some texts."""
-    return {"type": "string", "enum": list(names)}
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """One value: its path, its default, what it may be, and what it is for."""
-
-    path: str
-    default: Any
-    schema: Schema
-    text: str
+from deploy.chart.pod_values import of_all, of_program
+from deploy.chart.value import (
+    AUTHORIZATION,
+    COUNT,
+    FLAG,
+    MAP,
+    OBJECTS,
+    PORT,
+    PORTS,
+    QUANTITY,
+    TEXT,
+    TEXTS,
+    Value,
+    one_of,
+)
 
 
 def _image(of: str, repository: str) -> Iterator[Value]:
@@ -40,18 +29,6 @@ def _image(of: str, repository: str) -> Iterator[Value]:
     yield Value(f"{of}.digest", "", TEXT, "digest, such as `sha256:...`, in place of the tag")
     yield Value(f"{of}.pullPolicy", "IfNotPresent", one_of("Always", "IfNotPresent", "Never"),
                 "when it is pulled")  # fmt: skip
-
-
-def _pod(of: str, resources: Mapping[str, Any]) -> Iterator[Value]:
-    yield Value(f"{of}.resources", resources, MAP, "requests and limits")
-    yield Value(f"{of}.nodeSelector", {}, TEXTS, "labels of the nodes on which it may run")
-    yield Value(f"{of}.tolerations", [], OBJECTS, "taints of nodes that it tolerates")
-    yield Value(f"{of}.affinity", {}, MAP, "affinity to nodes and to other pods")
-    yield Value(f"{of}.topologySpreadConstraints", [], OBJECTS, "how pods spread over zones")
-    yield Value(f"{of}.priorityClassName", "", TEXT, "priority class")
-    yield Value(f"{of}.podAnnotations", {}, TEXTS, "annotations of its pods")
-    yield Value(f"{of}.podLabels", {}, TEXTS, "labels of its pods")
-    yield Value(f"{of}.extraEnv", [], OBJECTS, "more environment variables: settings, credentials")
 
 
 def _resources(cpu: str, memory: str, most_cpu: str, most_memory: str) -> dict[str, Any]:
@@ -70,6 +47,14 @@ VALUES: Final[Sequence[Value]] = (
     Value("nameOverride", "", TEXT, "the label `app.kubernetes.io/name`, if not the chart's name"),
     Value("fullnameOverride", "", TEXT, "what names begin with, if not the release's name"),
     Value("commonLabels", {}, TEXTS, "labels of all objects"),
+    Value("openshift", "auto", {"enum": ["auto", True, False]},
+          "no user and no group is asked for: OpenShift (`restricted-v2`) gives them out. `auto`: "
+          "where the API server knows `security.openshift.io`"),
+    Value("ipFamilyPolicy", "", one_of("", "SingleStack", "PreferDualStack", "RequireDualStack"),
+          "of all Services; what the cluster does if empty"),
+    Value("ipFamilies", [], {"type": "array", "maxItems": 2, "items": one_of("IPv4", "IPv6")},
+          "of all Services, in order"),
+    *of_all(),
     *_image("image", "kafka-twin"),
     *_image("sparkImage", "kafka-twin-spark"),
     Value("imagePullSecrets", [], OBJECTS, "secrets for the registry: `[{name: ...}]`"),
@@ -83,9 +68,12 @@ VALUES: Final[Sequence[Value]] = (
     Value("existingCaSecret", "kafka-twin-ca", TEXT,
           "a Secret with `ca.crt`, mounted at `/etc/kafka-twin-ca`; it need not be there"),
     Value("collector.replicas", 1, COUNT, "collectors; observations of two are all taken"),
-    *_pod("collector", _resources("100m", "256Mi", "1", "1Gi")),
+    *of_program("collector", _resources("100m", "256Mi", "1", "1Gi")),
     Value("exporter.replicas", 2, COUNT, "exporters"),
-    *_pod("exporter", _resources("100m", "256Mi", "1", "2Gi")),
+    *of_program("exporter", _resources("100m", "256Mi", "1", "2Gi")),
+    Value("exporter.scheme", "", one_of("", "http", "https"),
+          "scheme at its port. Empty: https where `config` or `extraEnv` has the certificate of "
+          "`[access]`; say it where an `existingConfigMap` or a Secret has it"),
     Value("exporter.service.type", "ClusterIP", one_of("ClusterIP", "NodePort", "LoadBalancer"),
           "type of its Service"),
     Value("exporter.service.port", 9410, PORT, "port of its Service"),
@@ -99,7 +87,7 @@ VALUES: Final[Sequence[Value]] = (
     Value("exporter.ingress.tls", [], OBJECTS, "its TLS: `[{hosts: [...], secretName: ...}]`"),
     Value("query.mode", "statefulSet", one_of("statefulSet", "sparkOperator"),
           "Spark in one pod, or a SparkApplication of the Apache Spark operator"),
-    *_pod("query", _resources("1", "2Gi", "2", "3Gi")),
+    *of_program("query", _resources("1", "2Gi", "2", "3Gi"), volume=True),
     *_persistence("query", "10Gi"),
     Value("query.checkpoint", "", TEXT,
           "with `sparkOperator`: URL of the checkpoint, which driver and executors reach"),
@@ -107,10 +95,10 @@ VALUES: Final[Sequence[Value]] = (
     Value("query.sparkConf", {}, TEXTS, "with `sparkOperator`: more settings of Spark"),
     Value("archive.enabled", False, FLAG,
           "keep the past; `config` needs `[archive]` with `path`, a URL that all pods reach"),
-    *_pod("archive", _resources("250m", "1Gi", "1", "2Gi")),
+    *of_program("archive", _resources("250m", "1Gi", "1", "2Gi"), volume=True),
     *_persistence("archive", "1Gi"),
     Value("admission.enabled", False, FLAG, "the webhook that lets broker pods go when it is safe"),
-    *_pod("admission", _resources("20m", "96Mi", "1", "256Mi")),
+    *of_program("admission", _resources("20m", "96Mi", "1", "256Mi"), asks_api=True),
     Value("admission.failurePolicy", "Fail", one_of("Fail", "Ignore"),
           "without the webhook no broker pod goes (`Fail`), or each may"),
     Value("admission.timeoutSeconds", 25, {"type": "integer", "minimum": 1, "maximum": 30},
@@ -123,8 +111,17 @@ VALUES: Final[Sequence[Value]] = (
     Value("admission.caBundle", "", TEXT,
           "without cert-manager: the authority of that certificate, PEM in base64"),
     Value("networkPolicy.enabled", True, FLAG, "nobody reaches the pods but who has to"),
-    Value("networkPolicy.from", [{"namespaceSelector": {}}], OBJECTS,
+    Value("networkPolicy.from", [{"namespaceSelector": {}}], {**OBJECTS, "minItems": 1},
           "who reaches the exporter and the ports `metrics`: narrow it to your Prometheus"),
+    Value("networkPolicy.egress.enabled", False, FLAG,
+          "the pods reach nothing but DNS, each other, brokers and what is said here"),
+    Value("networkPolicy.egress.ports", [9092, 9093, 9094], PORTS,
+          "ports of the brokers, their bootstrap and their metrics"),
+    Value("networkPolicy.egress.to", [], OBJECTS,
+          "where these ports are reached: namespaces, pods, networks of IPv4 and IPv6; anywhere if "
+          "empty"),
+    Value("networkPolicy.egress.more", [], OBJECTS,
+          "more rules: storage of the archive, token endpoint, Grafana"),
     Value("monitoring.enabled", False, FLAG,
           "ServiceMonitor, PodMonitor and PrometheusRules, for the Prometheus operator"),
     Value("monitoring.release", "", TEXT,
@@ -132,6 +129,15 @@ VALUES: Final[Sequence[Value]] = (
     Value("monitoring.labels", {}, TEXTS, "more labels of theirs"),
     Value("monitoring.interval", "15s", {"type": "string", "pattern": "^[0-9]+(ms|s|m)$"},
           "how often metrics are scraped"),
+    Value("monitoring.exporter.authorization", {}, AUTHORIZATION,
+          "with `access.token`: `credentials: {name: SECRET, key: KEY}`, of a Secret"),
+    Value("monitoring.exporter.tlsConfig", {}, MAP,
+          "with a certificate: `ca`, `serverName`, as a ServiceMonitor has it"),
+    Value("monitoring.programs.scheme", "http", one_of("http", "https"),
+          "scheme at the ports `metrics` of the other programs: https if a proxy of yours, such as "
+          "that of a service mesh, is before them"),
+    Value("monitoring.programs.authorization", {}, AUTHORIZATION, "what that proxy asks for"),
+    Value("monitoring.programs.tlsConfig", {}, MAP, "`ca`, `serverName` of that proxy"),
     Value("monitoring.rules", True, FLAG, "with alert rules"),
     Value("dashboards.enabled", False, FLAG, "Grafana's dashboards"),
     Value("dashboards.kind", "ConfigMap", one_of("ConfigMap", "GrafanaDashboard"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import yaml
 from deploy import generate
 from streaming.query.state.checkpoint import local_folder
 from streaming.runtime.config import load
+from streaming.runtime.ports.probes import ALIVE, READY
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -122,7 +122,7 @@ def test_no_pod_may_do_more_than_it_must(pod: str):
     spec = PODS[pod]
     own = spec["securityContext"]
     assert own["runAsNonRoot"]
-    assert (own["runAsUser"], own["runAsGroup"]) == (10001, 10001)
+    assert not {"runAsUser", "runAsGroup"} & own.keys()  # OpenShift refuses users of others
     assert own["seccompProfile"] == {"type": "RuntimeDefault"}
     # KAFKA_TWIN_EXPORTER_PORT=tcp://... would be taken for a setting, and refused.
     assert spec["enableServiceLinks"] is False
@@ -146,14 +146,20 @@ def test_every_container_has_limits_and_probes_that_the_images_can_answer(pod: s
                 assert set(container["resources"][bound]) == {"cpu", "memory"}
         if pod == "executor":
             continue  # the driver watches over it
+        if pod not in ("driver", "kafka-twin-admission"):
+            port = "http" if pod == "kafka-twin-exporter" else "metrics"
+            assert container["readinessProbe"]["httpGet"] == {"path": READY, "port": port}
         for probe in ("startupProbe", "livenessProbe"):
             if pod == "kafka-twin-admission":  # it has nothing to do but to answer
                 answered = {"path": "/healthz", "port": "https", "scheme": "HTTPS"}
                 assert container[probe]["httpGet"] == answered
                 continue
+            if pod == "kafka-twin-exporter":
+                assert container[probe]["httpGet"] == {"path": ALIVE, "port": "http"}
+                continue
             program, name, seconds = container[probe]["exec"]["command"]
             assert (program, int(seconds) >= 60) == ("kafka-twin-alive", True)
-            assert name in ("collector", "query", "archive", "exporter")
+            assert name in ("collector", "query", "archive")
 
 
 @pytest.mark.parametrize("pod", PODS)
@@ -269,22 +275,33 @@ def test_the_exporters_port_is_one_number():
     [monitor] = of_kind("ServiceMonitor")
     assert monitor["spec"]["endpoints"][0]["port"] == "http"
     [policy] = [d for d in of_kind("NetworkPolicy") if "exporter" in d["metadata"]["name"]]
-    assert policy["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": "http"}]
+    [ingress] = policy["spec"]["ingress"]
+    assert ingress["ports"] == [{"protocol": "TCP", "port": "http"}]
+    # Whoever narrows it to Prometheus does not cut off the webhook.
+    webhook = {"app.kubernetes.io/component": "admission"}
+    assert {"podSelector": {"matchLabels": webhook}} in ingress["from"]
     wanted = monitor["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"]
     assert service["metadata"]["labels"]["app.kubernetes.io/component"] == wanted
 
 
+def ports_of_images() -> dict[str, int]:
+    """The ports at which programs in the images serve metrics, by program."""
+    path = ROOT / "deploy" / "docker" / "defaults.toml"
+    metrics = load(None, {"KAFKA_TWIN_DEFAULTS": str(path)}).metrics
+    return {name: getattr(metrics, f"{name}_port")
+            for name in ("tap", "collector", "query", "archive")}  # fmt: skip
+
+
 def test_prometheus_reaches_the_ports_at_which_the_images_serve_metrics():
-    images = (ROOT / "deploy/docker/Dockerfile").read_text()
-    served = {
-        program: int(port)
-        for program, port in re.findall(r"KAFKA_TWIN_METRICS_([A-Z]+)_PORT=(\d+)", images)
-    }
-    named = {"kafka-twin-collector": "COLLECTOR", "kafka-twin-query": "QUERY", "driver": "QUERY",
-             "kafka-twin-archive": "ARCHIVE"}  # fmt: skip
+    served = ports_of_images()
+    named = {"kafka-twin-collector": "collector", "kafka-twin-query": "query", "driver": "query",
+             "kafka-twin-archive": "archive"}  # fmt: skip
     for pod, program in named.items():
         [container] = PODS[pod]["containers"]
         assert container["ports"] == [{"name": "metrics", "containerPort": served[program]}]
+        # A file may have another number, and probes, scrapes and policies know this one.
+        variable = f"KAFKA_TWIN_METRICS_{program}_PORT".upper()
+        assert {"name": variable, "value": str(served[program])} in container["env"]
     [executor] = PODS["executor"]["containers"]
     assert "ports" not in executor
     [monitor] = of_kind("PodMonitor")
@@ -298,8 +315,7 @@ def test_prometheus_reaches_the_ports_at_which_the_images_serve_metrics():
 
 
 def test_prometheus_of_compose_scrapes_the_ports_of_the_images():
-    images = (ROOT / "deploy/docker/Dockerfile").read_text()
-    ports = dict(re.findall(r"KAFKA_TWIN_METRICS_([A-Z]+)_PORT=(\d+)", images))
+    ports = ports_of_images()
     config = yaml.safe_load((ROOT / "deploy/docker/prometheus.yml").read_text())
     [job] = config["scrape_configs"]
     [static] = job["static_configs"]
@@ -307,8 +323,8 @@ def test_prometheus_of_compose_scrapes_the_ports_of_the_images():
     assert found == ["archive:9414"]
     for target in [*static["targets"], *found]:
         service, _, port = target.partition(":")
-        program = service.partition("-")[0].upper()
-        assert port == ports.get(program, str(load(None, {}).exporter.port)), target
+        program = service.partition("-")[0]
+        assert int(port) == ports.get(program, load(None, {}).exporter.port), target
     assert {target.partition(":")[0] for target in static["targets"]} >= {
         "exporter", "collector", "query"
     }  # fmt: skip

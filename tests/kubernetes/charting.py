@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ EVERYTHING: Final[Mapping[str, Any]] = {
     "admission": {"enabled": True},
     "monitoring": {"enabled": True},
     "dashboards": {"enabled": True},
+    "networkPolicy": {"egress": {"enabled": True}},
     "exporter": {"ingress": {"enabled": True, "host": "twin.example.org"}},
 }
 """Values with which every object is there, but for the Spark operator's."""
@@ -58,9 +60,14 @@ def text_of(
     Raises:
         RefusedError: the values are refused.
     """
+    return _template(yaml.dump(dict(values)), release, namespace, chart)
+
+
+@cache
+def _template(values: str, release: str, namespace: str, chart: Path) -> str:
     return helm(
         "template", release, chart, "--namespace", namespace, "--kube-version", VERSION,
-        "--values", "-", given=yaml.dump(dict(values)),
+        "--values", "-", given=values,
     )  # fmt: skip
 
 

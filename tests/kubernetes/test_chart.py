@@ -191,6 +191,12 @@ ANOTHER: dict[str, Any] = {
     "exporter.ingress.host": "other.example.org",
     "admission.namespaceSelector": {"matchLabels": {"a": "b"}},
     "networkPolicy.from": [{"podSelector": {}}],
+    "networkPolicy.egress.ports": [9_192],
+    "ipFamilies": ["IPv6"],
+    "exporter.scheme": "https",
+    "monitoring.programs.scheme": "https",
+    "monitoring.exporter.authorization": {"credentials": {"name": "a", "key": "b"}},
+    "monitoring.programs.authorization": {"credentials": {"name": "a", "key": "b"}},
     "dashboards.instanceSelector": {"matchLabels": {"a": "b"}},
 }
 NEEDS: dict[str, dict[str, Any]] = {
