@@ -42,7 +42,7 @@ _SETTINGS: Final = (
     (r"token\.endpoint\.url|OAuth", "see sasl_oauthbearer_*"),
     (r"SaslAuthenticationException", "see sasl_*"),
     (r"LoginModule|JAAS|LoginException", "see sasl_mechanism"),
-    (r"Failed to load PEM SSL keystore", "see ssl_cafile"),  # the key is given as text
+    (r"truststore|CERTIFICATE entries|Failed to load PEM SSL keystore", "see ssl_cafile"),
     (r"PEM keystore|Private key|[kK]ey ?[sS]pec", "see ssl_certfile, ssl_keyfile and ssl_password"),
     (r"SslAuthenticationException|SSLHandshakeException|PKIX",
      "see ssl_cafile, ssl_certfile and ssl_check_hostname"),
