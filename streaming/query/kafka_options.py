@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from streaming.query.logins.iam import options as iam_options
+from streaming.query.logins.jaas import jaas
 from streaming.query.private_keys import KeyFormatError, pkcs8
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka.iam import PREFIX as IAM
+from streaming.runtime.kafka.iam import iam_of
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
 from streaming.runtime.kafka.oauth import OAuth, oauth_of
 
@@ -49,7 +53,7 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
     supported = {*_SAME_WORDS, "sasl_plain_username", "sasl_plain_password", "ssl_cafile",
              "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"}  # fmt: skip
     for name in client:
-        if name.startswith(own) and not name.startswith(OAUTH) and name not in supported:
+        if name.startswith(own) and not name.startswith((OAUTH, IAM)) and name not in supported:
             raise UnsupportedSetting(
                 f"{name} is a setting of kafka-python that the Spark query cannot use"
             )
@@ -59,12 +63,14 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
 def _sasl(client: Mapping[str, Any]) -> dict[str, str]:
     if oauth := oauth_of(client):
         return _oauth(oauth)
+    if aws := iam_of(client):
+        return iam_options(aws)
     mechanism = str(client.get("sasl_mechanism", ""))
     if "sasl_plain_username" not in client or mechanism not in _LOGIN_MODULE:
         return {}
     user, password = client["sasl_plain_username"], client.get("sasl_plain_password", "")
     options = {"username": user, "password": password}
-    return {"sasl.jaas.config": _jaas(_LOGIN_MODULE[mechanism], options)}
+    return {"sasl.jaas.config": jaas(_LOGIN_MODULE[mechanism], options)}
 
 
 def _oauth(oauth: OAuth) -> dict[str, str]:
@@ -86,16 +92,8 @@ def _oauth(oauth: OAuth) -> dict[str, str]:
         "sasl.oauthbearer.token.endpoint.url": (
             oauth.token_endpoint_url or Path(oauth.token_file).absolute().as_uri()
         ),
-        "sasl.jaas.config": _jaas(f"{_OAUTH}.OAuthBearerLoginModule", options),
+        "sasl.jaas.config": jaas(f"{_OAUTH}.OAuthBearerLoginModule", options),
     }
-
-
-def _jaas(module: str, options: Mapping[str, Any]) -> str:
-    def quoted(value: Any) -> str:
-        return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-    given = "".join(f" {name}={quoted(value)}" for name, value in options.items())
-    return f"{module} required{given};"
 
 
 def _tls(client: Mapping[str, Any]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from streaming.runtime.errors import UserError, without_secrets
+from streaming.runtime.kafka import iam
 from streaming.runtime.kafka.oauth import MECHANISM, OAuthError, oauth_of
 
 _BUS_PARTITIONS_AT_LEAST: Final = 4
@@ -410,7 +411,7 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
 
 _NO_USER: Final = "must hold no user and no password before the host: they are not sent"
 
-_BOTH_CLIENTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", MECHANISM)
+_BOTH_CLIENTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", MECHANISM, iam.MECHANISM)
 """SASL mechanisms that the twin configures for both kafka-python and Spark's Java client."""
 
 
@@ -440,7 +441,8 @@ def _check(config: Config, origin: str) -> None:
              "clients of the twin: kafka-python, and the Java client of the query")  # fmt: skip
         try:
             oauth_of(client)
-        except OAuthError as error:
+            iam.iam_of(client, c.bus.bootstrap if key == "bus" else c.cluster.bootstrap)
+        except (OAuthError, iam.IamError) as error:
             raise ConfigError(f"{origin}: {key}.client.{error}") from None
     need(_TOPIC_NAME.fullmatch(c.bus.prefix) is not None and len(c.bus.prefix) < 230, "bus.prefix",
          "must be letters, digits, '.', '_' or '-'")  # fmt: skip

@@ -17,7 +17,9 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from streaming.runtime.config import ConfigError
+from streaming.runtime.kafka import iam, iam_tokens
 from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
+from streaming.runtime.kafka.oauth import MECHANISM as OAUTHBEARER
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
 from streaming.runtime.kafka.oauth import OAuthError, oauth_of
 from streaming.runtime.kafka.tokens import provider_of
@@ -67,14 +69,18 @@ def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
 
     Raises:
         ConfigError: a key no client knows, or a value that cannot be read; never shows the value.
+        SignerMissing: a package is missing that the login needs.
     """
     quiet()
     try:
-        oauth = oauth_of(client)
-    except OAuthError as error:
+        oauth, aws = oauth_of(client), iam.iam_of(client)
+    except (OAuthError, iam.IamError) as error:
         raise ConfigError(f"{section}.client.{error}") from None
-    named = {key: value for key, value in client.items() if not key.startswith(OAUTH)}
+    named = {k: value for k, value in client.items() if not k.startswith((OAUTH, iam.PREFIX))}
     own = {key: _parsed(key, value, f"{section}.client") for key, value in named.items()}
+    if aws:
+        provider = iam_tokens.provider_of(aws)
+        return own | {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": provider}
     return own | ({"sasl_oauth_token_provider": provider_of(oauth)} if oauth else {})
 
 
@@ -144,7 +150,13 @@ def _explained(cause: str) -> str:
     if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
         # The client often misses the broker's last bytes: it reads them with the end.
         text += "; a refused login or a wrong security_protocol ends like this"
-    return text
+        return text + iam_tokens.why_refused()
+    return _with_opinion(text)
+
+
+def _with_opinion(text: str) -> str:
+    """A refusal of Amazon MSK, which gives no reason, with what AWS says about the credentials."""
+    return text + iam_tokens.why_refused() if iam_tokens.ACCESS_DENIED in text else text
 
 
 def _specificity(cause: str) -> int:
@@ -186,4 +198,4 @@ def one_line(error: BaseException) -> str:
     text = _INVALID_TOKEN.sub(_REFUSES_THE_TOKEN, text)
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
-    return text[:400]
+    return _with_opinion(text[:400])
