@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
+
 from streaming.query.logins.iam import options as iam_options
 from streaming.query.logins.jaas import jaas
+from streaming.query.logins.token_endpoint import endpoint_of
 from streaming.query.private_keys import KeyFormatError, pkcs8
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka.iam import PREFIX as IAM
@@ -74,26 +77,47 @@ def _sasl(client: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _oauth(oauth: OAuth) -> dict[str, str]:
-    """The token in a file is read by its URL. Certificates of the endpoint are an option of the
-    login: those of the brokers are not used for it."""
     options = {f"extension_{name}": value for name, value in oauth.extensions_by_name.items()}
-    if not oauth.token_file:
-        try:
-            options |= {"clientId": oauth.client_id, "clientSecret": oauth.secret}
-        except (OSError, UnicodeDecodeError) as error:
-            path = oauth.client_secret_file
-            raise UnsupportedSetting(f"{path} cannot be read: {_reason(error)}") from None
-        if oauth.scope:
-            options["scope"] = oauth.scope
-        if oauth.cafile:
-            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": oauth.cafile}
+    url = oauth.token_endpoint_url
+    if url:
+        options |= _of_client(oauth)
+    elif _runs_here():
+        ours = endpoint_of(oauth)
+        url = ours.url
+        options |= {"clientId": ours.client_id, "clientSecret": ours.client_secret}
+    elif oauth.token_file:  # each machine reads its own
+        url = Path(oauth.token_file).absolute().as_uri()
+    else:
+        raise UnsupportedSetting(
+            f"{OAUTH}provider: its tokens do not reach Spark's executors on other machines; use "
+            f"{OAUTH}token_endpoint_url, or a local master"
+        )
     return {
         "sasl.login.callback.handler.class": f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
-        "sasl.oauthbearer.token.endpoint.url": (
-            oauth.token_endpoint_url or Path(oauth.token_file).absolute().as_uri()
-        ),
+        "sasl.oauthbearer.token.endpoint.url": url,
         "sasl.jaas.config": jaas(f"{_OAUTH}.OAuthBearerLoginModule", options),
     }
+
+
+def _of_client(oauth: OAuth) -> dict[str, str]:
+    """Options of a login at the identity provider. The certificates of its endpoint are one: those
+    of the brokers are not used for it."""
+    try:
+        options = {"clientId": oauth.client_id, "clientSecret": oauth.secret}
+    except (OSError, UnicodeDecodeError) as error:
+        path = oauth.client_secret_file
+        raise UnsupportedSetting(f"{path} cannot be read: {_reason(error)}") from None
+    if oauth.scope:
+        options["scope"] = oauth.scope
+    if oauth.cafile:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": oauth.cafile}
+    return options
+
+
+def _runs_here() -> bool:
+    """Driver and executors are one process, or Spark has not started."""
+    context = SparkContext._active_spark_context
+    return context is None or str(context.master).startswith("local")
 
 
 def _tls(client: Mapping[str, Any]) -> dict[str, str]:

@@ -36,7 +36,7 @@ _OURS: Final = {
     "bootstrap_servers": "set bootstrap of the same section",
     "kafka_client": "cannot come from a configuration",
     "metric_reporters": "cannot come from a configuration",
-    "sasl_oauth_token_provider": "is a Python object; use sasl_oauthbearer_token_endpoint_url",
+    "sasl_oauth_token_provider": "is a Python object; use sasl_oauthbearer_provider",
     "selector": "cannot come from a configuration",
     "socket_options": "cannot come from a configuration",
     "ssl_context": "is a Python object; use ssl_cafile, ssl_certfile and ssl_keyfile",
