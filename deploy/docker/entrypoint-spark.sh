@@ -2,7 +2,7 @@
 # What a container of the query runs: kafka-twin with the arguments given, or one of the two roles that Spark on
 # Kubernetes asks of an image, by variables that it sets: driver ARGUMENTS-OF-SPARK-SUBMIT, executor.
 set -euo pipefail
-connector=/opt/kafka-twin/jars/spark
+connector=/opt/kafka-twin/jars/spark/*:/opt/kafka-twin/jars/iam/* # Amazon MSK's login, which others never load
 python=/opt/kafka-twin/venv/bin/python
 case ${1:-} in
   driver)
@@ -10,7 +10,7 @@ case ${1:-} in
     export PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python
     exec "$SPARK_HOME/bin/spark-submit" --deploy-mode client \
       --conf "spark.driver.bindAddress=${SPARK_DRIVER_BIND_ADDRESS:-0.0.0.0}" \
-      --driver-class-path "$connector/*" "$@"
+      --driver-class-path "$connector" "$@"
     ;;
   executor)
     options=()
@@ -19,7 +19,7 @@ case ${1:-} in
     done < <(env -0 | grep -z '^SPARK_JAVA_OPT_[0-9]*=' | sort -z -t_ -k4 -n)
     export PYSPARK_PYTHON=$python
     exec java "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
-      -cp "${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*:$connector/*" \
+      -cp "${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*:$connector" \
       org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
       --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" \
       --app-id "$SPARK_APPLICATION_ID" --hostname "$SPARK_EXECUTOR_POD_IP" \

@@ -6,6 +6,9 @@ cd "$1"/lib/python3*/site-packages
 find . -type d \( -name tests -o -name test -o -name __pycache__ \) -prune -exec rm -rf {} +
 find . -name '*.pyi' -delete
 rm -rf numpy/f2py numpy/distutils numpy/_core/include numpy/_core/lib numpy/random/lib
+# The library knows 400 services of AWS; what gives credentials are these.
+find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name sts ! -name sso ! -name sso-oidc ! -name signin -exec rm -rf {} +
+rm -rf boto3/data boto3/examples
 cd pyarrow
 rm -rf include src
 rm -f *.pxd *.pxi *.pyx *.cc
@@ -27,4 +30,4 @@ done
 strip --strip-unneeded libarrow*.so.* ./*.so
 strip --strip-unneeded ../lz4/*.so ../lz4/*/*.so ../numpy/_core/*.so ../numpy/random/*.so ../numpy/linalg/*.so
 cd / # here, Arrow's types.py would be taken for Python's
-"$1"/bin/python -c 'import lz4.frame, numpy.linalg, numpy.random, numpy.typing, pyarrow.compute, pyarrow.ipc'
+"$1"/bin/python -c 'import aws_msk_iam_sasl_signer.MSKAuthTokenProvider, lz4.frame, numpy.linalg, numpy.random, numpy.typing, pyarrow.compute, pyarrow.ipc'

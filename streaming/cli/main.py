@@ -253,6 +253,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     """
     from streaming.packing.lines import kind
     from streaming.packing.package import write
+    from streaming.query.logins.iam import jars_for
     from streaming.query.state.checkpoint import require_shared
     from streaming.runtime.config import given_by
 
@@ -265,7 +266,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
             "for each of them add --conf spark.yarn.appMasterEnv.NAME=VALUE.",
             err=True,
         )
-    click.echo(write(folder, master, ctx.obj))
+    click.echo(write(folder, master, ctx.obj, jars_for(config)))
 
 
 @main.command()

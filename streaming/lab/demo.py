@@ -137,7 +137,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
     with contextlib.ExitStack() as stack:
         stack.enter_context(on_stop_signal(stop))
         say("looking for the jars of Kafka and of Spark's connector (fetched once)")
-        for conf in jars.CONFS:
+        for conf in ("spark", "kafka", "jmx"):
             jars.ensure(conf)
         shutil.rmtree(home / "twin", ignore_errors=True)
         lag = {"replica.lag.time.max.ms": str(LAG_MS)} if "slow-leader" in scripts else {}

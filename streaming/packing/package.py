@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,9 @@ _SUBMIT: Final = Path(__file__).parents[1] / "submit" / SCRIPT
 """The script is copied, not imported: importing it would run the command line."""
 
 
-def write(folder: Path, master: str, config: Path | None) -> str:
+def write(
+    folder: Path, master: str, config: Path | None, further: Sequence[Path] = ()
+) -> str:  # fmt: skip
     """Write the package into the folder; return the spark-submit line that uses it.
 
     For Kubernetes nothing is written, since the image has all files.
@@ -25,6 +28,7 @@ def write(folder: Path, master: str, config: Path | None) -> str:
         folder: created if it is missing. Files of an earlier package are replaced.
         master: as for spark-submit.
         config: twin.toml.
+        further: jars that its login needs, beside those of the connector.
 
     Raises:
         PackingError: there is no such master, or something cannot be packed.
@@ -33,7 +37,7 @@ def write(folder: Path, master: str, config: Path | None) -> str:
     package = Package(folder.absolute(), (), config.absolute() if config else None)
     if kind(master) == "k8s":
         return line(master, package)
-    files = jars.ensure("spark")
+    files = [*jars.ensure("spark"), *further]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         environment.write(folder)

@@ -9,8 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
+
+from streaming.query.logins.iam import options as iam_options
+from streaming.query.logins.jaas import jaas
+from streaming.query.logins.token_endpoint import endpoint_of
 from streaming.query.private_keys import KeyFormatError, pkcs8
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka.iam import PREFIX as IAM
+from streaming.runtime.kafka.iam import iam_of
 from streaming.runtime.kafka.kerberos import PREFIX as KERBEROS
 from streaming.runtime.kafka.kerberos import Kerberos, kerberos_of, require_keytab
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
@@ -51,7 +58,7 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
     supported = {*_SAME_WORDS, "sasl_plain_username", "sasl_plain_password", "ssl_cafile",
              "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"}  # fmt: skip
     for name in client:
-        is_read = name.startswith((OAUTH, KERBEROS)) or name in supported
+        is_read = name.startswith((OAUTH, IAM, KERBEROS)) or name in supported
         if name.startswith(own) and not is_read:
             raise UnsupportedSetting(
                 f"{name} is a setting of kafka-python that the Spark query cannot use"
@@ -64,34 +71,36 @@ def _sasl(client: Mapping[str, Any]) -> dict[str, str]:
         return _oauth(oauth)
     if kerberos := kerberos_of(client):
         return _kerberos(kerberos)
+    if aws := iam_of(client):
+        return iam_options(aws)
     mechanism = str(client.get("sasl_mechanism", ""))
     if "sasl_plain_username" not in client or mechanism not in _LOGIN_MODULE:
         return {}
     user, password = client["sasl_plain_username"], client.get("sasl_plain_password", "")
     options = {"username": user, "password": password}
-    return {"sasl.jaas.config": _jaas(_LOGIN_MODULE[mechanism], options)}
+    return {"sasl.jaas.config": jaas(_LOGIN_MODULE[mechanism], options)}
 
 
 def _oauth(oauth: OAuth) -> dict[str, str]:
-    """The token in a file is read by its URL. Certificates of the endpoint are an option of the
-    login: those of the brokers are not used for it."""
     options = {f"extension_{name}": value for name, value in oauth.extensions_by_name.items()}
-    if not oauth.token_file:
-        try:
-            options |= {"clientId": oauth.client_id, "clientSecret": oauth.secret}
-        except (OSError, UnicodeDecodeError) as error:
-            path = oauth.client_secret_file
-            raise UnsupportedSetting(f"{path} cannot be read: {_reason(error)}") from None
-        if oauth.scope:
-            options["scope"] = oauth.scope
-        if oauth.cafile:
-            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": oauth.cafile}
+    url = oauth.token_endpoint_url
+    if url:
+        options |= _of_client(oauth)
+    elif _runs_here():
+        ours = endpoint_of(oauth)
+        url = ours.url
+        options |= {"clientId": ours.client_id, "clientSecret": ours.client_secret}
+    elif oauth.token_file:  # each machine reads its own
+        url = Path(oauth.token_file).absolute().as_uri()
+    else:
+        raise UnsupportedSetting(
+            f"{OAUTH}provider: its tokens do not reach Spark's executors on other machines; use "
+            f"{OAUTH}token_endpoint_url, or a local master"
+        )
     return {
         "sasl.login.callback.handler.class": f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
-        "sasl.oauthbearer.token.endpoint.url": (
-            oauth.token_endpoint_url or Path(oauth.token_file).absolute().as_uri()
-        ),
-        "sasl.jaas.config": _jaas(f"{_OAUTH}.OAuthBearerLoginModule", options),
+        "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.jaas.config": jaas(f"{_OAUTH}.OAuthBearerLoginModule", options),
     }
 
 
@@ -106,16 +115,29 @@ def _kerberos(kerberos: Kerberos) -> dict[str, str]:
     }  # fmt: skip
     return {
         "sasl.kerberos.service.name": kerberos.service_name,
-        "sasl.jaas.config": _jaas("com.sun.security.auth.module.Krb5LoginModule", options),
+        "sasl.jaas.config": jaas("com.sun.security.auth.module.Krb5LoginModule", options),
     }
 
 
-def _jaas(module: str, options: Mapping[str, Any]) -> str:
-    def quoted(value: Any) -> str:
-        return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _of_client(oauth: OAuth) -> dict[str, str]:
+    """Options of a login at the identity provider. The certificates of its endpoint are one: those
+    of the brokers are not used for it."""
+    try:
+        options = {"clientId": oauth.client_id, "clientSecret": oauth.secret}
+    except (OSError, UnicodeDecodeError) as error:
+        path = oauth.client_secret_file
+        raise UnsupportedSetting(f"{path} cannot be read: {_reason(error)}") from None
+    if oauth.scope:
+        options["scope"] = oauth.scope
+    if oauth.cafile:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": oauth.cafile}
+    return options
 
-    given = "".join(f" {name}={quoted(value)}" for name, value in options.items())
-    return f"{module} required{given};"
+
+def _runs_here() -> bool:
+    """Driver and executors are one process, or Spark has not started."""
+    context = SparkContext._active_spark_context
+    return context is None or str(context.master).startswith("local")
 
 
 def _tls(client: Mapping[str, Any]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from streaming.query.logins import iam
 from streaming.query.state.checkpoint import local_folder, require_shared
 from streaming.runtime import jars
 from streaming.runtime.config import Config
@@ -77,17 +78,20 @@ def spark_session(config: Config) -> Iterator[SparkSession]:
         CheckpointError: executors would not find the checkpoint.
         SessionError: there is neither a session, nor a master, nor spark-submit.
         JarError: Java or a jar is missing.
+        TokenError: clients log in by AWS_MSK_IAM, and no region is known.
     """
     spark = SparkSession.getActiveSession()
     if spark is not None:
         with _configured(spark, config):
             _require_shared(spark, config)
+            iam.tell_region(spark, config)
             yield spark
         return
     spark = _on_this_machine(config) if config.query.master else _on_platform(config)
     try:
         _choose_state_partitions(spark, config)
         _require_shared(spark, config)
+        iam.tell_region(spark, config)
         yield spark
     finally:
         spark.stop()
@@ -117,6 +121,7 @@ def _needed(config: Config) -> dict[str, str]:
 def _needed_at_start(config: Config) -> dict[str, str]:
     """The same, and settings that Spark reads only at the start of the context."""
     return _needed(config) | {
+        **iam.of_executors(config),
         "spark.shuffle.compress": "false",  # frames are compressed already
         "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
         # Otherwise a task that starts just after its stage is missing from Spark's status until the
@@ -213,7 +218,7 @@ def _of_this_machine(config: Config) -> dict[str, str]:
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
         "spark.sql.ui.retainedExecutions": "20",
-        "spark.jars": ",".join(map(str, jars.ensure("spark"))),
+        "spark.jars": ",".join(map(str, [*jars.ensure("spark"), *iam.jars_for(config)])),
         "spark.driver.memory": config.query.driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

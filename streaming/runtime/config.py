@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from streaming.runtime.errors import UserError, keep_secret, without_secrets
-from streaming.runtime.kafka.kerberos import MECHANISM as KERBEROS
-from streaming.runtime.kafka.kerberos import KerberosError, kerberos_of
+from streaming.runtime.kafka import iam, kerberos
 from streaming.runtime.kafka.oauth import MECHANISM, OAuthError, oauth_of
 
 _BUS_PARTITIONS_AT_LEAST: Final = 4
@@ -431,7 +430,9 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
 
 _NO_USER: Final = "must hold no user and no password before the host: they are not sent"
 
-_BOTH_CLIENTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", MECHANISM, KERBEROS)
+_BOTH_CLIENTS: Final = (
+    "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", MECHANISM, iam.MECHANISM, kerberos.MECHANISM,
+)  # fmt: skip
 """SASL mechanisms that the twin configures for both kafka-python and Spark's Java client."""
 
 
@@ -461,8 +462,9 @@ def _check(config: Config, origin: str) -> None:
              "clients of the twin: kafka-python, and the Java client of the query")  # fmt: skip
         try:
             oauth_of(client)
-            kerberos_of(client)
-        except (OAuthError, KerberosError) as error:
+            iam.iam_of(client, c.bus.bootstrap if key == "bus" else c.cluster.bootstrap)
+            kerberos.kerberos_of(client)
+        except (OAuthError, iam.IamError, kerberos.KerberosError) as error:
             raise ConfigError(f"{origin}: {key}.client.{error}") from None
     need(_TOPIC_NAME.fullmatch(c.bus.prefix) is not None and len(c.bus.prefix) < 230, "bus.prefix",
          "must be letters, digits, '.', '_' or '-'")  # fmt: skip

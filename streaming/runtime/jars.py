@@ -30,7 +30,7 @@ from xml.etree import ElementTree
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 
-CONFS: Final = ("spark", "kafka", "jmx")
+CONFS: Final = ("spark", "kafka", "jmx", "iam")
 _QUICK: Final = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+UnlockDiagnosticVMOptions",
@@ -64,7 +64,7 @@ def ensure(conf: str, cache: Path | None = None, *, declared: Path | None = None
     """The paths of a conf's verified jars; fetches them if one is missing or damaged.
 
     Args:
-        conf: ``spark``, ``kafka`` or ``jmx``.
+        conf: ``spark``, ``kafka``, ``jmx`` or ``iam``.
         cache: where jars are kept; ``default_cache()`` when omitted.
         declared: the folder of jars.xml and jars.sha256; the project's own when omitted.
 

@@ -29,7 +29,7 @@ def required(*extras: str) -> list[Requirement]:
     return [Requirement(line) for line in lines]
 
 
-@pytest.mark.parametrize("wanted", required("spark", "archive", "grafana"), ids=str)
+@pytest.mark.parametrize("wanted", required("spark", "archive", "grafana", "iam"), ids=str)
 def test_a_pinned_version_is_one_that_the_project_allows(wanted: Requirement):
     assert wanted.specifier.contains(PINNED[wanted.name])
 
@@ -37,7 +37,7 @@ def test_a_pinned_version_is_one_that_the_project_allows(wanted: Requirement):
 def test_what_dependencies_need_is_pinned_too():
     """As installed here, where the same is needed."""
     needed: set[str] = set()
-    due = [r.name for r in required("spark", "archive", "grafana")]
+    due = [r.name for r in required("spark", "archive", "grafana", "iam")]
     for name in due:  # grows as it is gone through
         if canonicalize_name(name) not in needed:
             needed.add(canonicalize_name(name))
@@ -55,5 +55,7 @@ def test_the_images_ask_for_what_pyproject_lists():
         return done.stdout.splitlines()
 
     optional = PROJECT["optional-dependencies"]
-    assert printed("grafana") == PROJECT["dependencies"] + optional["grafana"]
+    assert printed("grafana", "iam") == (
+        PROJECT["dependencies"] + optional["grafana"] + optional["iam"]
+    )
     assert printed("spark", "archive") == optional["spark"] + optional["archive"]

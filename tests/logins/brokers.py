@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime import jars
+from tests.oracle.oracle import javac
 
 _JOSE4J: Final = ("org.bitbucket.b_c", "jose4j", "0.9.6")
 _JOSE4J_SHA256: Final = "7314af50cde9c99e8eaf43eee617a23edcc6bb43036221064355094999d837ef"
@@ -35,7 +39,64 @@ def with_tokens(folder: Path, jwks: Path, issuer: str, audience: str) -> tuple[L
         "connections.max.reauth.ms": "3600000",  # and never longer than the token lives
     }
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"
-    return _one_node(folder, "SASL_PLAINTEXT", settings, allowed)
+    release = _release(folder / "logins-4.4.0")
+    return _one_node(folder, "SASL_PLAINTEXT", settings, allowed, release=release)
+
+
+def with_signed_urls(
+    folder: Path, keys: Path, region: str, session_ms: int
+) -> tuple[LocalCluster, str]:
+    """A cluster of one node, not started, and the address at which it is as Amazon MSK: TLS, and
+    logins with URLs that AWS' keys signed. Its certificate is ``msk.pem`` in the folder.
+
+    Args:
+        folder: for its files.
+        keys: the file of the keys that it knows, a line each: id, secret, session token or ``-``,
+            ARN. It may change.
+        region: in which it is.
+        session_ms: after which clients log in again.
+    """
+    made = "-newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(
+        ["openssl", "req", "-x509", *made.split(), "-keyout", "msk.key", "-out", "msk.pem"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    store = folder / "msk-store.pem"
+    store.write_text((folder / "msk.key").read_text() + (folder / "msk.pem").read_text())
+    settings = {
+        "oauthbearer.sasl.server.callback.handler.class": _VERIFIER,
+        "oauthbearer.sasl.jaas.config": f"{_OAUTH}.OAuthBearerLoginModule required;",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "connections.max.reauth.ms": str(session_ms),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(store),
+    }
+    options = f"-javaagent:{_verifier(folder)}", f"-Dmsk.keys={keys}", f"-Dmsk.region={region}"
+    return _one_node(folder, "SASL_SSL", settings, *options)
+
+
+_VERIFIER: Final = "SignedUrls"
+
+
+def _verifier(folder: Path) -> Path:
+    """A jar with the class that verifies signed URLs, made as a Java agent: so it is on a broker's
+    class path, where the broker looks for it."""
+    compiler = javac(jars.java())
+    assert compiler, "there is no javac: install a JDK"
+    classes, classpath = folder / "classes", os.pathsep.join(map(str, jars.ensure("kafka")))
+    source = Path(__file__).parent / "java" / f"{_VERIFIER}.java"
+    done = subprocess.run(
+        [compiler, "--release", "17", "-Xlint:all,-classfile,-options", "-Werror", "-d",
+         str(classes), "-cp", classpath, str(source)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    jar = folder / "verifier.jar"
+    with zipfile.ZipFile(jar, "w") as packed:
+        packed.writestr("META-INF/MANIFEST.MF", f"Premain-Class: {_VERIFIER}\n")
+        for each in sorted(classes.iterdir()):
+            packed.write(each, each.name)
+    return jar
 
 
 def with_kerberos(
@@ -63,7 +124,7 @@ def with_kerberos(
 
 def _one_node(
     folder: Path, protocol: str, settings: Mapping[str, str], *java_opts: str,
-    host: str = "127.0.0.1",
+    host: str = "127.0.0.1", release: Path | None = None,
 ) -> tuple[LocalCluster, str]:  # fmt: skip
     base = free_base_port()
     plain, bound, controller = (f"127.0.0.1:{base + n}" for n in (1, 2, 11))
@@ -78,7 +139,7 @@ def _one_node(
     }
     local = LocalCluster(
         folder / "cluster", nodes=1, base_port=base, settings=given, java_opts=java_opts,
-        metrics=False, release=_release(folder / "logins-4.4.0"),
+        metrics=False, release=release,
     )  # fmt: skip
     return local, login
 

@@ -201,6 +201,8 @@ def test_all_clients_of_a_process_share_a_token():
         ({**ENDPOINT, f"{OWN}extensions": "auth=Bearer"}, "extensions: must be like"),
         ({**ENDPOINT, f"{OWN}audience": "x"}, "audience: is none of "),
         ({f"{OWN}token_file": "/token", f"{OWN}scope": "x"}, "scope: needs sasl_oauthbearer_tok"),
+        ({f"{OWN}token_file": "/token", f"{OWN}provider": "m:f"}, "set either this or"),
+        ({f"{OWN}provider": "module"}, "provider: must be like package.module:function"),
         ({**ENDPOINT, "sasl_mechanism": "PLAIN"}, "needs sasl_mechanism = 'OAUTHBEARER'"),
     ],
 )
@@ -239,11 +241,3 @@ def test_the_java_client_asks_the_same_endpoint():
         'extension_identityPoolId="pool-2" clientId="twin" clientSecret="h\\"u\\\\sh" '
         'scope="kafka" ssl.truststore.type="PEM" ssl.truststore.location="/ca.pem";',
     }
-
-
-def test_the_java_client_reads_the_same_file():
-    made = kafka_options(
-        "b:1", {"sasl_mechanism": "OAUTHBEARER", f"{OWN}token_file": "/var/run/a token"}
-    )
-    assert made["kafka.sasl.oauthbearer.token.endpoint.url"] == "file:///var/run/a%20token"
-    assert made["kafka.sasl.jaas.config"].endswith("OAuthBearerLoginModule required;")

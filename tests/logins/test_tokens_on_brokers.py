@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ import pytest
 from kafka import KafkaAdminClient
 
 from streaming.lab.cluster import LocalCluster
+from streaming.query.kafka_options import kafka_options
 from streaming.runtime.kafka import clients
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
+from tests.logins import java_client
 from tests.logins.brokers import with_tokens
 from tests.logins.identity_provider import (
     AUDIENCE,
@@ -121,6 +125,71 @@ def test_each_wrong_login_is_one_line(login: str, provider: IdentityProvider, tm
              "sasl_plain_username": "twin", "sasl_plain_password": "x"}  # fmt: skip
     for other in (plain, {"security_protocol": "PLAINTEXT"}):
         assert "a refused login or a wrong security_protocol" in why_not(login, other)
+
+
+@contextmanager
+def renewing(provider: IdentityProvider, file: Path) -> Iterator[None]:
+    """Something that renews the token in a file, by a file that takes its place."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.is_set():
+            fresh = file.with_suffix(".fresh")
+            fresh.write_text(provider.token())
+            fresh.replace(file)
+            over.wait(provider.life_s / 2)
+
+    thread = threading.Thread(target=renew)
+    thread.start()
+    try:
+        until(file.exists, 10, "there is no token")
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+PLUG_IN = """
+import json, urllib.parse, urllib.request
+
+def token():
+    form = urllib.parse.urlencode({{"grant_type": "client_credentials"}}).encode()
+    asked = urllib.request.Request({url!r}, form, {{"Authorization": {login!r}}})
+    with urllib.request.urlopen(asked, timeout=5) as answer:
+        return json.load(answer)["access_token"]
+"""
+
+ELSEWHERE = {"token_endpoint_url": "", "client_id": "", "client_secret": ""}
+
+
+@pytest.fixture(params=["file", "function"])
+def elsewhere(
+    request: pytest.FixtureRequest, provider: IdentityProvider, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Settings of clients whose tokens come from a file, or from a function."""
+    if request.param == "file":
+        with renewing(provider, tmp_path / "token"):
+            yield section(provider, **ELSEWHERE, token_file=str(tmp_path / "token"))
+    else:
+        login = "Basic " + base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
+        (tmp_path / "our_tokens.py").write_text(PLUG_IN.format(url=provider.url, login=login))
+        monkeypatch.syspath_prepend(str(tmp_path))
+        yield section(provider, **ELSEWHERE) | {f"{OWN}provider": "our_tokens:token"}
+
+
+def test_both_clients_go_on_while_tokens_of_a_file_or_a_function_end(
+    login: str, elsewhere: dict[str, Any], tmp_path: Path
+):
+    """A broker ends a connection whose token has ended, so each client had at least two."""
+    arguments = clients.arguments(login, elsewhere, "cluster")
+    done = java_client.asks_for_s(tmp_path, kafka_options(login, elsewhere), int(2.5 * LIFE_S))
+    assert done.returncode == 0, done.stderr[-2_000:]
+    with closing(KafkaAdminClient(**arguments)) as admin:
+        end_s = time.monotonic() + 1.5 * LIFE_S
+        while time.monotonic() < end_s:
+            admin.list_topics()
+            time.sleep(1)
 
 
 def test_all_programs_go_on_while_tokens_end(

@@ -49,7 +49,10 @@ GROUPS: Final = (
     ),
     Group(
         "logins", "logins at brokers, right, wrong and renewed", 1,
-        ("streaming/runtime/kafka/", "streaming/query/kafka_options", "tests/logins/"),
+        (
+            "streaming/runtime/kafka/", "streaming/query/kafka_options", "streaming/query/logins/",
+            "tests/logins/",
+        ),
     ),
     Group(
         "losses", "long losses and returns of brokers and programs", 3,

@@ -127,8 +127,6 @@ def test_a_query_that_cannot_connect_says_why(tmp_path: Path) -> None:
     name, trust, endpoint = said
     assert name.startswith("said: bus nowhere.invalid:9092: ")
     assert name.endswith("(no name in bootstrap can be resolved)")
-    assert trust.endswith(
-        "No matching CERTIFICATE entries in PEM file (see ssl_cafile)"
-    )
+    assert trust.endswith("No matching CERTIFICATE entries in PEM file (see ssl_cafile)")
     assert endpoint.endswith("(sasl_oauthbearer_* gives no token, kafka-twin check says why)")
     assert "hunter" not in done.stdout

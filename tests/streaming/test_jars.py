@@ -103,7 +103,7 @@ def test_a_version_that_does_not_exist_is_named(declared: Path, tmp_path: Path) 
 
 
 def test_an_unknown_conf_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(JarError, match="there are spark, kafka, jmx"):
+    with pytest.raises(JarError, match="there are spark, kafka, jmx, iam"):
         jars.ensure("flink", tmp_path)
 
 

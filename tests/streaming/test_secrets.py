@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.checks.finding import CheckResult
-from streaming.query.kafka_options import _jaas
+from streaming.query.logins.jaas import jaas
 from streaming.runtime import logs
 from streaming.runtime.config import Config, _is_secret, load
 from streaming.runtime.errors import UserError, forget_secrets, keep_secret, without_secrets
@@ -83,7 +83,7 @@ def texts_with(secret: str) -> list[str]:
         json.dumps({"error": secret}, ensure_ascii=False),
         f"https://twin:{quote(secret, safe='')}@host/path",
         "POST " + urlencode({"client_secret": secret}),
-        _jaas("Module", {"password": secret}),
+        jaas("Module", {"password": secret}),
     ]
 
 

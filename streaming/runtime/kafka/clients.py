@@ -18,11 +18,13 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from streaming.runtime.config import ConfigError
 from streaming.runtime.errors import without_secrets
+from streaming.runtime.kafka import iam, iam_tokens, kerberos
 from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
-from streaming.runtime.kafka.kerberos import PREFIX as KERBEROS
-from streaming.runtime.kafka.kerberos import KerberosError, kerberos_of
+from streaming.runtime.kafka.iam import Iam
+from streaming.runtime.kafka.kerberos import Kerberos
+from streaming.runtime.kafka.oauth import MECHANISM as OAUTHBEARER
 from streaming.runtime.kafka.oauth import PREFIX as OAUTH
-from streaming.runtime.kafka.oauth import OAuthError, oauth_of
+from streaming.runtime.kafka.oauth import OAuth, OAuthError, oauth_of
 from streaming.runtime.kafka.pem_files import other_form
 from streaming.runtime.kafka.tickets import login_of
 from streaming.runtime.kafka.tokens import provider_of
@@ -42,7 +44,7 @@ _OURS: Final = {
     "bootstrap_servers": "set bootstrap of the same section",
     "kafka_client": "cannot come from a configuration",
     "metric_reporters": "cannot come from a configuration",
-    "sasl_oauth_token_provider": "is a Python object; use sasl_oauthbearer_token_endpoint_url",
+    "sasl_oauth_token_provider": "is a Python object; use sasl_oauthbearer_provider",
     "selector": "cannot come from a configuration",
     "socket_options": "cannot come from a configuration",
     "ssl_context": "is a Python object; use ssl_cafile, ssl_certfile and ssl_keyfile",
@@ -50,6 +52,7 @@ _OURS: Final = {
 _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 _TRUSTED: Final = "ssl_cafile"
 _PEM_FILES: Final = (_TRUSTED, "ssl_certfile", "ssl_keyfile")
+_OF_LOGINS: Final = (OAUTH, iam.PREFIX, kerberos.PREFIX)
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -77,16 +80,26 @@ def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
 
     Raises:
         ConfigError: a key no client knows, or a value that cannot be read; never shows the value.
+        SignerMissing: a package is missing that the login needs.
     """
     quiet()
     try:
-        oauth, kerberos = oauth_of(client), kerberos_of(client)
-        login = {"sasl_kerberos_name": login_of(kerberos)} if kerberos else {}
-    except (OAuthError, KerberosError) as error:
+        oauth, aws, by_ticket = oauth_of(client), iam.iam_of(client), kerberos.kerberos_of(client)
+        login = _login(oauth, aws, by_ticket)
+    except (OAuthError, iam.IamError, kerberos.KerberosError) as error:
         raise ConfigError(f"{section}.client.{error}") from None
-    named = {key: value for key, value in client.items() if not key.startswith((OAUTH, KERBEROS))}
-    own = {key: _parsed(key, value, f"{section}.client") for key, value in named.items()}
-    return own | login | ({"sasl_oauth_token_provider": provider_of(oauth)} if oauth else {})
+    named = {key: value for key, value in client.items() if not key.startswith(_OF_LOGINS)}
+    return {key: _parsed(key, value, f"{section}.client") for key, value in named.items()} | login
+
+
+def _login(oauth: OAuth | None, aws: Iam | None, by_ticket: Kerberos | None) -> dict[str, Any]:
+    """Arguments of the login, of which a section has one at most."""
+    if oauth:
+        return {"sasl_oauth_token_provider": provider_of(oauth)}
+    if aws:
+        provider = iam_tokens.provider_of(aws)
+        return {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": provider}
+    return {"sasl_kerberos_name": login_of(by_ticket)} if by_ticket else {}
 
 
 def _parsed(key: str, value: Any, section: str) -> Any:
@@ -157,7 +170,13 @@ def _explained(cause: str) -> str:
     if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
         # The client often misses the broker's last bytes: it reads them with the end.
         text += "; a refused login or a wrong security_protocol ends like this"
-    return text
+        return text + iam_tokens.why_refused()
+    return _with_opinion(text)
+
+
+def _with_opinion(text: str) -> str:
+    """A refusal of Amazon MSK, which gives no reason, with what AWS says about the credentials."""
+    return text + iam_tokens.why_refused() if iam_tokens.ACCESS_DENIED in text else text
 
 
 def _specificity(cause: str) -> int:
@@ -211,4 +230,4 @@ def _one_line(error: BaseException) -> str:
     text = _INVALID_TOKEN.sub(_REFUSES_THE_TOKEN, text)
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
-    return text[:400]
+    return _with_opinion(text[:400])

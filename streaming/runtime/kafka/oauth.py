@@ -1,8 +1,8 @@
 """OAUTHBEARER in a ``client`` section: where a token comes from, for both Kafka clients.
 
 Tokens come from the endpoint of an identity provider, for a client id and a secret (RFC 6749,
-section 4.4), or from a file that something else renews, as Kubernetes does with the token of a
-service account.
+section 4.4), from a file that something else renews, as Kubernetes does with the token of a service
+account, or from a function of another package.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ MECHANISM: Final = "OAUTHBEARER"
 PREFIX: Final = "sasl_oauthbearer_"
 
 _RESERVED: Final = "auth"
+_FUNCTION: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _EXTENSION: Final = re.compile(r"([A-Za-z]+)=([\x20-\x7e]+)")
 """https://datatracker.ietf.org/doc/html/rfc7628#section-3.1, as Kafka checks it."""
 
@@ -31,13 +32,15 @@ class OAuth:
     """Where tokens come from; the names of the settings follow ``sasl_oauthbearer_``.
 
     Attributes:
-        token_endpoint_url: of the identity provider; empty with a file.
+        token_endpoint_url: of the identity provider; empty where tokens come from elsewhere.
         client_id: of the twin there.
         client_secret: its secret.
         client_secret_file: a file with the secret, in place of it.
         scope: what is asked for; empty: nothing.
         cafile: certificates (PEM) that the endpoint's is signed by; empty: those of the system.
         token_file: a file with a token, in place of the endpoint.
+        provider: ``module:function``, called without arguments, in place of both; it returns a
+            token, or a token and when it ends, in seconds since the epoch.
         extensions: ``name=value`` with commas, which a broker may want beside the token.
     """
 
@@ -48,6 +51,7 @@ class OAuth:
     scope: str = ""
     cafile: str = ""
     token_file: str = ""
+    provider: str = ""
     extensions: str = ""
 
     @property
@@ -91,8 +95,10 @@ def oauth_of(client: Mapping[str, Any]) -> OAuth | None:
 def _faults(oauth: OAuth) -> Iterator[tuple[str, str]]:
     """Names of settings, without the prefix, and what is wrong with each."""
     url = "token_endpoint_url"
-    if bool(oauth.token_endpoint_url) == bool(oauth.token_file):
-        yield url, f"set either this or {PREFIX}token_file"
+    if len([s for s in (oauth.token_endpoint_url, oauth.token_file, oauth.provider) if s]) != 1:
+        yield url, f"set either this or {PREFIX}token_file, or {PREFIX}provider"
+    if oauth.provider and not _FUNCTION.fullmatch(oauth.provider):
+        yield "provider", "must be like package.module:function"
     if oauth.token_endpoint_url:
         if not _is_url(oauth.token_endpoint_url):
             yield url, "must be like https://login.example/oauth2/token, without a user"
@@ -103,7 +109,7 @@ def _faults(oauth: OAuth) -> Iterator[tuple[str, str]]:
     else:
         for name in ("client_id", "client_secret", "client_secret_file", "scope", "cafile"):
             if getattr(oauth, name):
-                yield name, f"needs {PREFIX}{url}: a token in a file is complete"
+                yield name, f"needs {PREFIX}{url}: other tokens are complete"
     parts = [part.strip() for part in oauth.extensions.split(",") if part.strip()]
     if _RESERVED in oauth.extensions_by_name or len(parts) != len(oauth.extensions_by_name):
         yield "extensions", "must be like 'logicalCluster=lkc-1, identityPoolId=pool-2'"

@@ -7,6 +7,7 @@ deadline. kafka-python logs in again on open connections before the session ends
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import ssl
 import threading
@@ -23,8 +24,8 @@ from urllib.request import Request, urlopen
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from streaming.runtime.errors import UserError
-from streaming.runtime.kafka.oauth import OAuth
+from streaming.runtime.errors import UserError, keep_secret
+from streaming.runtime.kafka.oauth import PREFIX, OAuth
 
 KEPT: Final = 0.8
 """Of its life a token is used for new logins, as Kafka's Java client does."""
@@ -96,6 +97,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
                 raise
             self._until_s = now_s + TRIED_AGAIN_AFTER_S
         else:
+            keep_secret(self._token.text, lasts=False)
             left_s = self._token.ends_s - now_s  # NaN if unknown: then each login asks for a token
             self._until_s = now_s + self._kept * left_s
 
@@ -106,7 +108,13 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
 
 @lru_cache(maxsize=8)
 def provider_of(oauth: OAuth) -> TokenProvider:
-    """The provider for these settings: one for all clients of the process."""
+    """The provider for these settings: one for all clients of the process.
+
+    Raises:
+        TokenError: there is no such function.
+    """
+    if oauth.provider:
+        return TokenProvider(_plugged_in(oauth.provider), oauth.extensions_by_name)
     if oauth.token_file:  # read anew for each login: it may be renewed at any time
         return TokenProvider(lambda: of_file(oauth), oauth.extensions_by_name, kept=0)
     return TokenProvider(lambda: of_endpoint(oauth), oauth.extensions_by_name)
@@ -131,6 +139,52 @@ def of_file(oauth: OAuth) -> Token:
     return token
 
 
+def _plugged_in(name: str) -> Callable[[], Token]:
+    """What asks the function of another package; its errors name it and are one line.
+
+    Raises:
+        TokenError: there is no such function.
+    """
+    key, (module, _, attribute) = f"{PREFIX}provider", name.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # a foreign module may raise any exception
+        raise TokenError(f"{key}: {name} cannot be loaded: {_told(error)}") from None
+    if not callable(function):
+        raise TokenError(f"{key}: {name} is no function")
+
+    def obtain() -> Token:
+        answers: list[Any] = []
+
+        def ask() -> None:
+            try:
+                answers.append(function())
+            except Exception as error:
+                answers.append(error)
+
+        asking = threading.Thread(target=ask, daemon=True, name=name)
+        asking.start()
+        asking.join(ANSWERS_WITHIN_S)
+        match answers:
+            case []:
+                reason = f"no answer within {ANSWERS_WITHIN_S:.0f} s"
+            case [Exception() as error]:
+                reason = _told(error)
+            case [str(text)] if text:
+                return Token(text, _end_of_jwt_s(text))
+            case [(str(text), int() | float() as ends_s)] if text:
+                return Token(text, float(ends_s))
+            case _:
+                reason = "it returned neither a token nor a token and its end in seconds"
+        raise TokenError(f"{key}: {name} gives no token: {reason}")
+
+    return obtain
+
+
+def _told(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
 def of_endpoint(oauth: OAuth) -> Token:
     """A new token of the identity provider.
 
@@ -140,6 +194,7 @@ def of_endpoint(oauth: OAuth) -> Token:
     url = oauth.token_endpoint_url
     form = {"grant_type": "client_credentials"} | ({"scope": oauth.scope} if oauth.scope else {})
     try:
+        keep_secret(oauth.secret)  # of a file, perhaps
         login = base64.b64encode(f"{oauth.client_id}:{oauth.secret}".encode()).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = _reason(error)

@@ -1,0 +1,1 @@
+"""How Kafka's Java client, which Spark uses, logs in."""
