@@ -4,6 +4,9 @@
 set -euo pipefail
 connector=/opt/kafka-twin/jars/spark/*:/opt/kafka-twin/jars/iam/* # Amazon MSK's login, which others never load
 python=/opt/kafka-twin/venv/bin/python
+if ! getent passwd "$(id -u)" > /dev/null; then # the module takes no entry with a group below 500
+  printf 'user-%s:x:%s:10001::/tmp:/usr/sbin/nologin\n' "$(id -u)" "$(id -u)" > /tmp/.passwd
+fi
 case ${1:-} in
   driver)
     shift
