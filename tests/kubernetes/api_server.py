@@ -102,7 +102,8 @@ def running(folder: Path) -> Iterator[Cluster]:
         "--cert-dir", "certs", "--service-account-issuer", "https://kubernetes.default.svc",
         "--service-account-signing-key-file", "sa.key", "--service-account-key-file", "sa.key",
         "--token-auth-file", "tokens.csv", "--authorization-mode", "RBAC",
-        "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins",
+        "--service-cluster-ip-range", "10.0.0.0/24,fd00:10::/112",
+        "--disable-admission-plugins",
         "ServiceAccount", "--audit-policy-file", "audit.yaml", "--audit-log-path", "audit.log",
     ]  # fmt: skip
     with _started(storing, folder, "etcd"), _started(serving, folder, "api"):

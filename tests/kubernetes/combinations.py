@@ -11,11 +11,15 @@ TOKEN: Final = {"name": "kafka-twin-secrets", "key": "KAFKA_TWIN_ACCESS_TOKEN"}
 TLS: Final = """\
 [access]
 # a [comment] before it
-certificate = "/etc/kafka-twin-tls/tls.crt"
-key = "/etc/kafka-twin-tls/tls.key"
+certificate = "/etc/kafka-twin-exporter-tls/tls.crt"
+key = "/etc/kafka-twin-exporter-tls/tls.key"
 """
 ROLE: Final = {"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/kafka-twin"}
-MOUNT: Final = {"name": "tls", "mountPath": "/etc/kafka-twin-tls", "readOnly": True}
+MOUNT: Final = {
+    "name": "exporter-tls",
+    "mountPath": "/etc/kafka-twin-exporter-tls",
+    "readOnly": True,
+}
 OPERATOR: Final = {"mode": "sparkOperator", "checkpoint": "s3a://bucket/twin"}
 
 
@@ -36,9 +40,13 @@ COMBINATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "TLS, and a proxy before metrics": _many(
         EVERYTHING,
         config=ARCHIVED + TLS,
-        extraVolumes=[{"name": "tls", "secret": {"secretName": "kafka-twin-exporter-tls"}}],
+        extraVolumes=[
+            {"name": "exporter-tls", "secret": {"secretName": "kafka-twin-exporter-tls"}}
+        ],
         extraVolumeMounts=[MOUNT],
-        admission__extraEnv=[{"name": "SSL_CERT_FILE", "value": "/etc/kafka-twin-tls/ca.crt"}],
+        admission__extraEnv=[
+            {"name": "SSL_CERT_FILE", "value": "/etc/kafka-twin-exporter-tls/ca.crt"}
+        ],
         monitoring__exporter__tlsConfig={
             "serverName": "kafka-twin-exporter",
             "ca": {"secret": {"name": "kafka-twin-exporter-tls", "key": "ca.crt"}},
