@@ -17,14 +17,16 @@ from streaming.lab.cluster import LocalCluster
 from streaming.query.kafka_options import kafka_options
 from streaming.runtime import jars
 from streaming.runtime.kafka import clients, iam_tokens
+from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.logins import java_client
 from tests.logins.aws import ARN, KEY, REGION, ROLE, SECRET, Aws, Key, serving
 from tests.logins.brokers import with_signed_urls
-from tests.waiting import patient_ms
+from tests.waiting import patient_ms, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.logins]
 
 SESSION_MS = 10_000
+LASTS_S = float(os.environ.get("LOGINS_LAST_S", "60"))
 LOST_KEY, ENDED = "ASIATWIN0000EXAMPLE2", "session-token-that-has-ended"
 
 
@@ -176,3 +178,28 @@ def test_a_client_logs_in_as_a_role(
     assert f"the role {ROLE} cannot be assumed: AWS answers AccessDenied" in why_not(
         address, section(folder, **role)
     )
+
+
+@pytest.mark.usefixtures("environment")
+def test_all_programs_go_on_while_sessions_end(
+    broker: tuple[LocalCluster, str], folder: Path, tmp_path: Path
+):
+    local, address = broker
+    pipeline = Pipeline(local, tmp_path, "iam", address, section(folder))
+    try:
+        pipeline.start("collector", "query", "exporter")
+        until(pipeline.is_live, STARTS_WITHIN_S, "the programs are not live")
+        began_s = time.monotonic()
+        before = len(logins(local))
+        while time.monotonic() < began_s + LASTS_S:
+            since_s = time.time()
+            until(lambda: pipeline.observed_since(since_s), 30, "nothing is observed")  # noqa: B023
+            assert all(pipeline.alive(name) for name in pipeline.programs)
+            time.sleep(5)
+        during = logins(local)[before:]
+        for library in ("aws-msk-iam-sasl-signer-python", "aws-msk-iam-auth"):
+            assert during.count(library) > LASTS_S * 1_000 / SESSION_MS, library
+        for name in pipeline.programs:
+            assert SECRET not in pipeline.log(name)
+    finally:
+        pipeline.end()
