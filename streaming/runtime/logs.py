@@ -83,10 +83,12 @@ def configure(verbose: bool = False) -> None:
 
 
 def say_what_wins(path: Path | None, environment: Mapping[str, str] = os.environ) -> None:
-    """One line that names the variables of the environment that win over the file, if any.
+    """One line that names the variables of the environment that win over a file, if any.
 
-    Their values are not shown, and may be secret.
+    Their values are not shown, and may be secret. Without a file nothing is overridden.
     """
+    if path is None and DEFAULTS not in environment:
+        return
     if names := given_by(environment):
         structlog.get_logger("config").info(
             "the environment wins over the file", settings=", ".join(names),

@@ -50,6 +50,7 @@ def test_what_wins_over_the_file_is_named_without_its_value(
 ) -> None:
     logs.configure()
     logs.say_what_wins(Path("twin.toml"), {"KAFKA_TWIN_CONFIG": "twin.toml", "HOME": "/tmp"})
+    logs.say_what_wins(None, {"KAFKA_TWIN_BUS_SHARDS": "4"})
     assert capsys.readouterr().err == ""
     given = {
         "KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD": "hunter2",
