@@ -217,7 +217,8 @@ def test_what_is_wrong_with_the_connection_is_one_line(
     settings = settings | {"METRICS_COLLECTOR_PORT": "0"}
     code, output = programs.run("collector", USER, "collector", **settings)
     assert code == 1
-    [line] = output.splitlines()
+    overridden, line = output.splitlines()
+    assert "the environment wins over the file" in overridden
     assert line.startswith("Error: ")
     assert re.search(cause, line)
 
