@@ -32,7 +32,9 @@ def asks_for_s(
     beside = Path(found.origin).parent / "jars" / "*"
     classpath = os.pathsep.join(map(str, [*jars.ensure("spark"), *further, beside]))
     file = folder / "client.properties"
-    escaped = {name: value.replace("\\", "\\\\") for name, value in options.items()}
+    escaped = {
+        name: value.replace("\\", "\\\\").replace("\n", "\\n") for name, value in options.items()
+    }
     file.write_text("".join(f"{n.removeprefix('kafka.')}={v}\n" for n, v in escaped.items()))
     return subprocess.run(
         [jars.java(), "-Xmx128m", *jars.QUICK_START, "-Dlog4j2.level=OFF", *java, "-cp", classpath,
