@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -104,7 +105,7 @@ def test_a_client_goes_on_after_it_was_idle_for_longer_than_a_token(
 
 def test_each_wrong_login_is_one_line(login: str, provider: IdentityProvider, tmp_path: Path):
     assert "gives no token: it answered 401 invalid_client" in why_not(
-        login, section(provider, client_secret="wrong")
+        login, section(provider, client_secret="not-its-secret")
     )
     missing = section(
         provider, token_endpoint_url="", client_id="", client_secret="",
@@ -124,7 +125,11 @@ def test_each_wrong_login_is_one_line(login: str, provider: IdentityProvider, tm
     plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
              "sasl_plain_username": "twin", "sasl_plain_password": "x"}  # fmt: skip
     for other in (plain, {"security_protocol": "PLAINTEXT"}):
-        assert "a refused login or a wrong security_protocol" in why_not(login, other)
+        # Which one depends on whether the client reads the broker's last bytes before the end.
+        assert re.search(
+            "a refused login or a wrong security_protocol|does not offer sasl_mechanism",
+            why_not(login, other),
+        )
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from streaming.collector.wire.brokers import BrokerConnections, CollectorError
 from streaming.runtime.kafka import clients
-from streaming.runtime.kafka.bootstrapping import racing_client
+from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster
 from tests.waiting import patient_ms
 
@@ -178,3 +178,25 @@ def test_a_single_address_that_hangs_is_named() -> None:
         r"\(a slow network needs a longer collector.deadline_ms\)",
         str(error.value),
     )
+
+
+@pytest.mark.parametrize(
+    ("cause", "line"),
+    [
+        (
+            "[Error 33] UnsupportedSaslMechanismError",
+            "this listener of the broker does not offer sasl_mechanism: ",
+        ),
+        (
+            "[Error 58] SaslAuthenticationFailedError: SaslAuthenticationFailedError: no such user",
+            "the broker refused the login: SaslAuthenticationFailedError: no such user",
+        ),
+        (
+            '[Error 58] SaslAuthenticationFailedError: {"status":"invalid_token"}',
+            "SaslAuthenticationFailedError: the broker refuses the token: ",
+        ),
+    ],
+)
+def test_an_error_code_of_a_login_is_put_in_words(cause: str, line: str) -> None:
+    said = clients.one_line(UnreachableError({"a:9092": cause}))
+    assert said.startswith(f"cannot be reached: {line}")

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from kafka.errors import (
     AuthorizationError,
+    BrokerResponseError,
     IncompatibleBrokerVersion,
     KafkaConnectionError,
     KafkaTimeoutError,
@@ -120,6 +121,7 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
     ) -> None:
         """Try one address until one of them has listed the brokers, or time is over."""
         node_id: str = node.node_id
+        weight = 0
         while not (race.is_over or self.closed):
             left_s = None if deadline is None else deadline - time.monotonic()
             if left_s is not None and left_s <= 0:
@@ -138,9 +140,8 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
                 return
             except Exception as error:  # whatever it is, the others may answer
                 if not race.is_over:
-                    # The last attempt is cut off by the deadline; an earlier one says more.
-                    if not isinstance(error, KafkaTimeoutError | RequestTimedOutError):
-                        causes[node_id] = _said(error)
+                    if (says := _weight(error)) and says >= weight:
+                        weight, causes[node_id] = says, _said(error)
                     self.update_backoff(node_id)
 
     async def _resolve(self, host: str, port: int) -> None:
@@ -225,6 +226,15 @@ class _Race:
         self._runners -= 1
         if not self._runners and not self.is_over:
             self.end.failure(error)
+
+
+def _weight(error: Exception) -> int:
+    """How much a failed attempt says: nothing if the deadline cut it off, and an error code of the
+    broker more than the end of the connection.
+    """
+    if isinstance(error, KafkaTimeoutError | RequestTimedOutError):
+        return 0
+    return 2 if isinstance(error, BrokerResponseError) else 1
 
 
 def _said(error: Exception) -> str:

@@ -158,6 +158,13 @@ class ConnectionErrorCapture(logging.Handler):
 
 _REPEATED: Final = re.compile(r"\[Error \d+\] (\w+): (?:\1: )?")
 _DISCONNECTED: Final = "socket disconnected"
+_REFUSED: Final = {
+    "UnsupportedSaslMechanismError": "this listener of the broker does not offer sasl_mechanism",
+    "IllegalSaslStateError": "this listener of the broker has another security_protocol",
+    "SaslAuthenticationFailedError": "the broker refused the login",
+}
+"""What an error of Kafka says of a login, by its name, where it gives no reason of its own."""
+
 _INVALID_TOKEN: Final = re.compile(r'\{"status" *: *"invalid_token".*\}')
 _REFUSES_THE_TOKEN: Final = (
     "the broker refuses the token: its issuer, audience, signature or end is not what it wants"
@@ -166,12 +173,20 @@ _REFUSES_THE_TOKEN: Final = (
 
 def _explained(cause: str) -> str:
     """A cause as kafka-python words it, once and with what it often means."""
-    text = _INVALID_TOKEN.sub(_REFUSES_THE_TOKEN, _REPEATED.sub(r"\1: ", cause))[:300]
+    text = _reworded(cause)[:300]
     if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
         # The client often misses the broker's last bytes: it reads them with the end.
         text += "; a refused login or a wrong security_protocol ends like this"
         return text + iam_tokens.why_refused()
     return _with_opinion(text)
+
+
+def _reworded(text: str) -> str:
+    """A message of kafka-python without repetitions, and with what a refusal means."""
+    text = _INVALID_TOKEN.sub(_REFUSES_THE_TOKEN, _REPEATED.sub(r"\1: ", text))
+    if _REFUSES_THE_TOKEN in text:
+        return text
+    return next((f"{means}: {text}" for name, means in _REFUSED.items() if name in text), text)
 
 
 def _with_opinion(text: str) -> str:
@@ -227,7 +242,7 @@ def _one_line(error: BaseException) -> str:
         return f"cannot be reached: {'; '.join(each)}"[:1_000]
     if "Unable to bootstrap" in text:
         return f"cannot be reached: {_capture().take() or 'no broker answered'}"
-    text = _INVALID_TOKEN.sub(_REFUSES_THE_TOKEN, text)
+    text = _reworded(text)
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
     return _with_opinion(text[:400])
