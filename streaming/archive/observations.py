@@ -29,14 +29,14 @@ def observations(config: Config, from_ms: int, to_ms: int) -> list[tuple[int, by
     shards = {bus.key(config.cluster.name, n): n for n in range(config.bus.shards)}
     size, deadline = 0, Deadline.after_s(WITHIN_S)
     found: list[tuple[int, bytes]] = []
-    start = Since(max(from_ms - _SKEW_MS, 0))
-    with bus.Reader(config, [bus.topics(config).observations], start) as reader:
+    start, until = Since(max(from_ms - _SKEW_MS, 0)), Since(to_ms + _SKEW_MS)
+    with bus.Reader(config, [bus.topics(config).observations], start, until) as reader:
         while not reader.caught_up():
             if deadline.is_over:
                 raise bus.BusError(f"bus {config.bus_bootstrap}: it cannot be read in time")
             for record in reader.poll(200):
                 key, value = record.key or b"", record.value
-                late = record.timestamp_ms > to_ms + _SKEW_MS
+                late = record.timestamp_ms >= until.at_ms
                 if value is None or key not in shards or late:
                     continue
                 found.append((shards[key], value))

@@ -217,9 +217,16 @@ class Reader:
     """
 
     def __init__(
-        self, config: Config, names: Sequence[str], start: Start | Mapping[str, Start]
-    ) -> None:
+        self, config: Config, names: Sequence[str], start: Start | Mapping[str, Start],
+        until: Since | None = None,
+    ) -> None:  # fmt: skip
         """Connect and take position, the same in all topics or each topic's own.
+
+        Args:
+            config: names the bus.
+            names: of the topics.
+            start: where to begin.
+            until: has ``caught_up`` once what was written before then is read.
 
         Raises:
             BusError: the bus cannot be reached, or a topic does not exist (``topic_missing``).
@@ -245,7 +252,7 @@ class Reader:
         except (KafkaError, OSError, ValueError) as error:
             raise failed(config, error) from None
         try:
-            self._assign(start)
+            self._assign(start, until)
         except KafkaError as error:
             self.close()
             raise failed(config, error) from None
@@ -267,7 +274,7 @@ class Reader:
             assigned += [TopicPartition(name, p) for p in sorted(partitions)]
         return assigned
 
-    def _assign(self, starts: Start | Mapping[str, Start]) -> None:
+    def _assign(self, starts: Start | Mapping[str, Start], until: Since | None) -> None:
         assigned = self._partitions()
         self._consumer.assign(assigned)
         self._starts: dict[TopicPartition, int] = {}
@@ -279,6 +286,9 @@ class Reader:
                 f"bus {self._config.bus_bootstrap}: nobody leads {_named(error.args[0])}: is its "
                 "broker away? With bus.replication_factor = 3 another one would lead"
             ) from None
+        if until:
+            later = self._consumer.offsets_for_times(dict.fromkeys(assigned, until.at_ms))
+            self._ends |= {tp: found.offset for tp, found in later.items() if found}
         for tp in assigned:
             start = starts[tp.topic] if isinstance(starts, Mapping) else starts
             place = self._place(tp, start, first[tp], self._ends[tp])
@@ -329,7 +339,9 @@ class Reader:
         ]
 
     def caught_up(self, name: str = "") -> bool:
-        """All records, or those of one topic, that existed at the start have been read."""
+        """All records, or those of one topic, that existed at the start have been read; with
+        ``until``, those before it.
+        """
         return all(
             (self._consumer.position(tp, timeout_ms=1_000) or 0) >= end
             for tp, end in self._ends.items()

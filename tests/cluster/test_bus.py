@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 
 import msgspec
 import pytest
@@ -11,7 +12,9 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from streaming import bus
+from streaming.archive.observations import observations
 from streaming.bus import BusError, Reader, Record, Sender
+from streaming.bus.clients import Since
 from streaming.checks import check
 from streaming.checks.bus import of_bus
 from streaming.cli.tail import tail
@@ -132,6 +135,24 @@ def test_a_reader_starts_at_the_end_or_a_number_of_records_before_it(config: Con
             sender.flush(10_000)
             assert [r.value for r in read_all(last, 4)] == [b"7", b"8", b"9", b"new"]
             assert [r.value for r in read_all(end, 1)] == [b"new"]
+
+
+def test_what_was_observed_in_a_span_is_read_while_the_bus_goes_on(config: Config) -> None:
+    """Whoever fills a gap of the archive does not read on to an end that moves away."""
+    bus.ensure_topics(config)
+    topic, key, minute_ms = bus.topics(config).observations, bus.key("real", 1), 60_000
+    written_ms = [int(time.time() * 1_000) - n * minute_ms for n in range(30, 0, -1)]
+    with Sender(config) as sender:
+        producer = sender._producer
+        for at_ms in written_ms:
+            producer.send(topic, key=key, value=str(at_ms).encode(), timestamp_ms=at_ms)
+        sender.flush(10_000)
+    start, to_ms = Since(written_ms[10]), written_ms[15] + minute_ms // 2
+    with Reader(config, [topic], start, Since(to_ms)) as reader:
+        ends = [end for begin, end in reader.ranges(topic).values() if end > begin]
+        assert ends == [16]
+    found = observations(config, written_ms[12], written_ms[14])
+    assert found == [(1, str(at_ms).encode()) for at_ms in written_ms[11:15]]
 
 
 def test_a_topic_that_is_not_there_is_said(config: Config) -> None:
