@@ -16,6 +16,7 @@ from streaming.query.logins.jaas import jaas
 from streaming.query.logins.token_endpoint import endpoint_of
 from streaming.query.private_keys import KeyFormatError, pkcs8
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka.dialing import SETTING as ELSEWHERE
 from streaming.runtime.kafka.iam import PREFIX as IAM
 from streaming.runtime.kafka.iam import iam_of
 from streaming.runtime.kafka.kerberos import PREFIX as KERBEROS
@@ -54,6 +55,11 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
         if name in _SAME_WORDS:
             options[_SAME_WORDS[name]] = str(value)
     options |= _sasl(client) | _tls(client)
+    if ELSEWHERE in client:
+        raise UnsupportedSetting(
+            f"{ELSEWHERE}: Kafka's Java client connects only where brokers advertise; run it "
+            "where these names are known, or give them to its machine (/etc/hosts)"
+        )
     own = ("sasl_", "ssl_", "security_")
     supported = {*_SAME_WORDS, "sasl_plain_username", "sasl_plain_password", "ssl_cafile",
              "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"}  # fmt: skip

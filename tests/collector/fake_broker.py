@@ -171,6 +171,7 @@ class Transaction:
 class World:
     topics: dict[str, Topic] = field(default_factory=dict)
     racks: dict[int, str] = field(default_factory=dict)
+    advertised: dict[int, tuple[str, int]] = field(default_factory=dict)  # where brokers say to be
     fenced: set[int] = field(default_factory=set)
     broker_configs: dict[str, str] = field(
         default_factory=lambda: {"replica.lag.time.max.ms": "30000", "min.insync.replicas": "1"}
@@ -282,7 +283,7 @@ class FakeBroker(FakeCoordinator):
             listed = {n: there.get(n) or Topic({}, error=self._why_not(n)) for n in names}
         return MetadataResponse(
             brokers=[
-                MetadataResponse.MetadataResponseBroker(b.node, "127.0.0.1", b.port, self._rack(b))
+                MetadataResponse.MetadataResponseBroker(b.node, *b.place, self._rack(b))
                 for b in self.cluster.brokers.values()
                 if b.node not in self.world.fenced
             ],
@@ -315,6 +316,11 @@ class FakeBroker(FakeCoordinator):
     def _why_not(self, topic: str) -> int:
         return TOPIC_AUTHORIZATION_FAILED if topic in self.world.hidden else UNKNOWN_TOPIC
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """The host and port that it advertises."""
+        return self.world.advertised.get(self.node, ("127.0.0.1", self.port))
+
     def _rack(self, broker: FakeBroker) -> str | None:
         return self.world.racks.get(broker.node)
 
@@ -328,8 +334,8 @@ class FakeBroker(FakeCoordinator):
             brokers=[
                 kind(
                     broker_id=b.node,
-                    host="127.0.0.1",
-                    port=b.port,
+                    host=b.place[0],
+                    port=b.place[1],
                     rack=self._rack(b),
                     is_fenced=b.node in self.world.fenced,
                 )

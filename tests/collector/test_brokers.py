@@ -175,7 +175,8 @@ def test_an_advertised_name_that_does_not_resolve_is_named_with_its_broker(
     assert problem is not None
     assert str(problem) == (
         "broker 3: advertises broker-3.internal.invalid:9092, a name that this machine cannot "
-        "resolve: see advertised.listeners of the broker, or the DNS here"
+        "resolve: see advertised.listeners of the broker, the DNS here, or set "
+        "client.broker_addresses"
     )
 
 

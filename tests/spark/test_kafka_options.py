@@ -53,6 +53,11 @@ def test_a_security_setting_without_a_counterpart_is_named_not_dropped():
         options(sasl_oauth_token_provider="x")
 
 
+def test_addresses_of_a_tunnel_are_refused_where_java_cannot_use_them():
+    with pytest.raises(UnsupportedSetting, match=r"broker_addresses: .* connects only where brok"):
+        options(broker_addresses="1=localhost:19092")
+
+
 @pytest.mark.parametrize("given", [{}, {"request_timeout_ms": 40_000}])
 def test_a_source_waits_for_a_broker_as_long_as_it_was_told(given: dict[str, int]):
     made = source_options("b:1", given)

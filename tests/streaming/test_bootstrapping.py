@@ -101,7 +101,7 @@ def test_the_broker_that_listed_the_others_is_asked_first() -> None:
     with fake_cluster(World()) as cluster:
         for node in cluster.brokers:
             for _ in range(TRIES):
-                client = racing_client(bootstrap_servers=[f"127.0.0.1:{cluster[node].port}"])
+                client = racing_client({}, bootstrap_servers=[f"127.0.0.1:{cluster[node].port}"])
                 client._manager.bootstrap(60_000)
                 assert client._manager.least_loaded_node() == node
                 client.close()
@@ -109,7 +109,7 @@ def test_the_broker_that_listed_the_others_is_asked_first() -> None:
 
 def test_a_broker_that_advertises_another_address_is_asked_at_the_one_that_answered() -> None:
     with fake_cluster(World()) as cluster:
-        client = racing_client(bootstrap_servers=[f"localhost:{cluster[2].port}"])
+        client = racing_client({}, bootstrap_servers=[f"localhost:{cluster[2].port}"])
         client._manager.bootstrap(60_000)
         manager = client._manager
         node = manager.cluster.broker_metadata(manager.least_loaded_node())

@@ -28,6 +28,7 @@ from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka import clients
 from streaming.runtime.kafka.bootstrapping import RacingManager
+from streaming.runtime.kafka.dialing import UnresolvedError
 from twin.declarations.table import UNKNOWN
 
 CLIENT_ID: Final = "kafka-twin-collector"
@@ -42,12 +43,6 @@ _FIRST_THROTTLED: Final = {
     69: 0, 75: 0,
 }  # fmt: skip
 """First version of each API we use whose response begins with ``throttle_time_ms``."""
-
-_NO_NAME: Final = "DNS Resolution failure"  # kafka.net.inet
-_UNRESOLVED: Final = (
-    "advertises {place}, a name that this machine cannot resolve: see advertised.listeners of the "
-    "broker, or the DNS here"
-)
 
 _NOT_LISTED: Final = "the cluster does not list it, so its address is not known"
 
@@ -240,6 +235,7 @@ class BrokerConnections:
         self._unreached: dict[int, Problem] = {}
         self._net = NetworkSelector(client_id=self.client_id)
         self._manager = _Manager(self._net, **arguments)
+        self._manager.elsewhere = clients.elsewhere(client, "cluster")
         self._net.start()
         try:
             self.reconnect(deadline_ms)
@@ -292,11 +288,6 @@ class BrokerConnections:
         """
         return self._net.run(self._ask_all, list(brokers), make, deadline)
 
-    def _place(self, broker: int) -> str:
-        """The address ``host:port`` that the broker advertises."""
-        node = self._manager.cluster.broker_metadata(broker)
-        return f"{node.host}:{node.port}"
-
     async def _ask_all(
         self, brokers: list[int], make: RequestFactory, deadline: Deadline
     ) -> dict[int, BrokerResponse]:
@@ -323,8 +314,8 @@ class BrokerConnections:
             problem = from_exception(BROKER.name, error, broker)
             if isinstance(error, UnknownBrokerIdError):
                 problem = Problem(BROKER.name, broker, "NotListed", _NOT_LISTED)
-            elif _NO_NAME in str(error):
-                problem = replace(problem, text=_UNRESOLVED.format(place=self._place(broker)))
+            elif isinstance(error, UnresolvedError):
+                problem = replace(problem, text=error.why)
             if isinstance(error, _NOT_TRIED):
                 problem = self._unreached.get(broker, problem)
             self._unreached[broker] = problem

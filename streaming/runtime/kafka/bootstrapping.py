@@ -4,16 +4,13 @@ kafka-python tries one address at a time, chosen by chance, and gives it all the
 A host that accepts connections and never answers, as a frozen one does, then makes a client of two
 addresses fail every second time. Nor does its error name an address.
 
-Overrides a private method of kafka-python's connection manager, hence the pin ``<3.1``.
+Overrides private methods of kafka-python's connection manager, hence the pin ``<3.1``.
 """
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from kafka.errors import (
@@ -29,6 +26,9 @@ from kafka.errors import (
 from kafka.future import Future
 from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.net.compat import KafkaNetClient
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+from streaming.runtime.kafka.dialing import Dialer, Place
 
 _FINAL: Final = (AuthorizationError, IncompatibleBrokerVersion, SaslAuthenticationFailedError)
 """Errors that another attempt at the same address would repeat."""
@@ -55,6 +55,26 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
 
     _lister: Any = None
     """The bootstrap node that has listed the brokers; its connection is closed by then."""
+
+    elsewhere: Mapping[int, Place] = {}
+    """Where to reach brokers that advertise another place, by broker id."""
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        """The transport to a node. Its certificate is that of the host that it advertises, also
+        if it is reached elsewhere.
+        """
+        dialer = Dialer(self._net, self.config, self.elsewhere)
+        connected = await dialer.connect(node, timeout_at, self.wait_for)
+        if self.ssl_enabled:
+            tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
+            transport = KafkaSSLTransport(self._net, connected, host=node.host, **tls)
+        else:
+            transport = KafkaTCPTransport(self._net, connected, host=node.host)
+        try:
+            await transport.handshake()
+        except Exception as error:  # of the sockets, of TLS, of the client
+            raise KafkaConnectionError(f"Handshake failed: {error}") from error
+        return transport
 
     def least_loaded_node(self) -> Any:
         """The node for a request that any broker can answer.
@@ -127,8 +147,6 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
             if left_s is not None and left_s <= 0:
                 return
             try:
-                if not self.config["proxy_url"]:  # it resolves names itself
-                    await self._resolve(node.host, node.port)
                 if await self._lists_brokers(node_id, left_s, race):
                     return
             except NodeNotReadyError:  # it waits before the next attempt
@@ -143,34 +161,6 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
                     if (says := _weight(error)) and says >= weight:
                         weight, causes[node_id] = says, _said(error)
                     self.update_backoff(node_id)
-
-    async def _resolve(self, host: str, port: int) -> None:
-        """Look the name up in a thread: the client does so in its I/O loop, and would hold up all
-        other addresses for as long as the DNS takes for one that it does not know.
-
-        Raises:
-            KafkaConnectionError: the name is not known.
-        """
-        looked_up = Future()
-
-        def look_up() -> None:
-            error: Exception | None = None
-            try:
-                socket.getaddrinfo(host, port)
-            except OSError:
-                error = KafkaConnectionError("DNS Resolution failure")
-
-            def settle() -> None:
-                if error is None:
-                    looked_up.success(None)
-                else:
-                    looked_up.failure(error)
-
-            with suppress(Exception):  # the client was closed meanwhile
-                self._net.call_soon_threadsafe(settle)
-
-        threading.Thread(target=look_up, daemon=True).start()
-        await looked_up
 
     async def _lists_brokers(self, node_id: str, left_s: float | None, race: _Race) -> bool:
         """Connect, and use the list of brokers unless another address was faster."""
@@ -241,7 +231,14 @@ def _said(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def racing_client(**configs: Any) -> Any:
-    """A network client as kafka-python's clients make one (``kafka_client``), which races."""
+def racing_client(elsewhere: Mapping[int, Place], **configs: Any) -> Any:
+    """A network client as kafka-python's clients make one (``kafka_client``), which races.
+
+    Args:
+        elsewhere: where to reach brokers that advertise another place, by broker id.
+        configs: of kafka-python.
+    """
     net = NetworkSelector(**configs)
-    return KafkaNetClient(net, RacingManager(net, **configs))
+    manager = RacingManager(net, **configs)
+    manager.elsewhere = elsewhere
+    return KafkaNetClient(net, manager)

@@ -10,16 +10,20 @@ from __future__ import annotations
 import logging
 import os
 import re
+import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka.errors import TopicAuthorizationFailedError
+from kafka.errors import KafkaTimeoutError, NodeNotReadyError, TopicAuthorizationFailedError
 
 from streaming.runtime.config import ConfigError
 from streaming.runtime.errors import without_secrets
 from streaming.runtime.kafka import iam, iam_tokens, kerberos
 from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
+from streaming.runtime.kafka.dialing import SETTING as ELSEWHERE
+from streaming.runtime.kafka.dialing import Place, UnresolvedError, addresses_of
 from streaming.runtime.kafka.iam import Iam
 from streaming.runtime.kafka.kerberos import Kerberos
 from streaming.runtime.kafka.oauth import MECHANISM as OAUTHBEARER
@@ -65,9 +69,21 @@ def arguments(bootstrap: str, client: Mapping[str, Any], section: str) -> dict[s
     """
     return {
         "bootstrap_servers": places(bootstrap),
-        "kafka_client": racing_client,
+        "kafka_client": partial(racing_client, elsewhere(client, section)),
         **settings(client, section),
     }
+
+
+def elsewhere(client: Mapping[str, Any], section: str) -> dict[int, Place]:
+    """Where the section says that brokers are reached, by broker id: through a tunnel, say.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return addresses_of(str(client.get(ELSEWHERE, "")))
+    except ValueError as error:
+        raise ConfigError(f"{section}.client.{ELSEWHERE}: {error}") from None
 
 
 def places(bootstrap: str) -> list[str]:
@@ -88,7 +104,8 @@ def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
         login = _login(oauth, aws, by_ticket)
     except (OAuthError, iam.IamError, kerberos.KerberosError) as error:
         raise ConfigError(f"{section}.client.{error}") from None
-    named = {key: value for key, value in client.items() if not key.startswith(_OF_LOGINS)}
+    ours = (*_OF_LOGINS, ELSEWHERE)
+    named = {key: value for key, value in client.items() if not key.startswith(ours)}
     return {key: _parsed(key, value, f"{section}.client") for key, value in named.items()} | login
 
 
@@ -142,11 +159,14 @@ class ConnectionErrorCapture(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._cause = ""
+        self._unresolved = ("", 0.0)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the cause in this line, unless a more specific one is kept already."""
         line = record.getMessage().partition("\n")[0]
         _, separator, cause = line.partition("onnection lost: ")  # the other lines give no cause
+        if cause.startswith(UnresolvedError.__name__):
+            self._unresolved = (cause.partition(": ")[2], time.monotonic())
         if separator and _specificity(cause) >= _specificity(self._cause):
             self._cause = cause
 
@@ -155,7 +175,13 @@ class ConnectionErrorCapture(logging.Handler):
         text, self._cause = self._cause, ""
         return _explained(text)
 
+    def unresolved(self) -> str:
+        """The broker whose advertised name was not known a moment ago; empty if there was none."""
+        text, at_s = self._unresolved
+        return text if time.monotonic() - at_s < _A_MOMENT_S else ""
 
+
+_A_MOMENT_S: Final = 60.0
 _REPEATED: Final = re.compile(r"\[Error \d+\] (\w+): (?:\1: )?")
 _DISCONNECTED: Final = "socket disconnected"
 _REFUSED: Final = {
@@ -245,4 +271,7 @@ def _one_line(error: BaseException) -> str:
     text = _reworded(text)
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
+    if isinstance(error, KafkaTimeoutError | NodeNotReadyError):  # they hide why
+        unresolved = _capture().unresolved()
+        text += f"; {unresolved}" if unresolved else ""
     return _with_opinion(text[:400])
