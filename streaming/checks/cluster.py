@@ -214,7 +214,7 @@ def _measured(config: Config, observation: CycleResult) -> Iterator[CheckResult]
     for address in brokers:
         if address.broker not in url_of:
             yield CheckResult(f"metrics of broker {address.broker}: no URL", WITHOUT["metrics"])
-    scraped = scrape_all(url_of, config.collector.deadline_ms / 1_000)
+    scraped = scrape_all(url_of, config.collector.deadline_ms / 1_000, config.collector)
     for broker, result in scraped.items():
         if result.problem is None:
             by = " and ".join(sorted(rules.value for rules in result.rules))

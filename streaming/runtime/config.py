@@ -82,6 +82,14 @@ class CollectorConfig(_Section, frozen=True):
     metrics_url: str = ""
     metrics_interval_ms: int = 15_000
     metrics_urls: dict[str, str] = msgspec.field(default_factory=dict)
+    metrics_user: str = ""
+    metrics_password: str = ""
+    metrics_password_file: str = ""
+    metrics_token: str = ""
+    metrics_token_file: str = ""
+    metrics_ca: str = ""
+    metrics_certificate: str = ""
+    metrics_key: str = ""
     groups_interval_ms: int = 30_000
     include_groups: str = ".*"
     exclude_groups: str = ""
@@ -536,6 +544,8 @@ def _check(config: Config, origin: str) -> None:
         need(not _has_user(url), f"collector.{key}", _NO_USER)
         need(_is_url(url), f"collector.{key}",
              f"{url!r} is not like http://{{host}}:7071/metrics")  # fmt: skip
+    for key, reason in _metrics_login_faults(c.collector):
+        need(False, f"collector.{key}", reason)
     for i, topic in enumerate(c.eligibility.topics):
         key = f"eligibility.topics[{i}]"
         need(bool(topic.name) != bool(topic.pattern), key, "needs either name or pattern")
@@ -614,6 +624,25 @@ def _check(config: Config, origin: str) -> None:
     need(c.grafana.timeout_ms >= 100, "grafana.timeout_ms", "must be at least 100")
     need(c.exporter.max_series >= 0, "exporter.max_series", "must not be negative")
     need(c.exporter.max_series_at_risk >= 0, "exporter.max_series_at_risk", "must not be negative")
+
+
+def _metrics_login_faults(collector: CollectorConfig) -> Iterator[tuple[str, str]]:
+    """Settings of the login at exporters that contradict each other, and the reason."""
+    c = collector
+    if c.metrics_password and c.metrics_password_file:
+        yield "metrics_password_file", "set this or metrics_password"
+    if c.metrics_token and c.metrics_token_file:
+        yield "metrics_token_file", "set this or metrics_token"
+    if bool(c.metrics_user) != bool(c.metrics_password or c.metrics_password_file):
+        yield "metrics_user", "belongs to metrics_password or metrics_password_file: set both"
+    if c.metrics_user and (c.metrics_token or c.metrics_token_file):
+        yield "metrics_user", "set this or metrics_token"
+    if ":" in c.metrics_user:
+        yield "metrics_user", "must not contain ':' (RFC 7617)"
+    if re.search(r"[\x00-\x1f\x7f]", c.metrics_token):
+        yield "metrics_token", "must be one line"
+    if c.metrics_key and not c.metrics_certificate:
+        yield "metrics_key", "belongs to metrics_certificate: set both"
 
 
 def _listed(text: str) -> list[str]:
