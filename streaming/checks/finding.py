@@ -21,6 +21,14 @@ class CheckResult:
         return without_secrets(said)
 
 
+@dataclass(frozen=True, slots=True)
+class SourceResult(CheckResult):
+    """How one source of the collector came about; what fails is a finding of its own."""
+
+    def __str__(self) -> str:
+        return without_secrets(f"source {self.what}")
+
+
 def missing(right: Right, more: str = "", *, essential: bool = False) -> CheckResult:
     """The result for a missing right."""
     return CheckResult(f"{right}{more}", right.without, essential)
