@@ -16,6 +16,7 @@ from kafka.protocol.admin import (
 
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
+from streaming.collector.problem import NOT_OFFERED
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import BusConfig, CollectorConfig, Config
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
@@ -80,7 +81,7 @@ def test_each_value_is_that_of_kafka_or_unknown(
 ) -> None:
     rows = observed(service[1])
     assert rows.keys() >= {"brokers", "partitions", "replicas"}
-    for kind in rows.keys() & kafka.keys() - {"controller_quorum", "configs"}:
+    for kind in rows.keys() & kafka.keys() - {"controller_quorum", "configs", "problems"}:
         assert len(rows[kind]) == len(kafka[kind]), kind
         for row, whole in zip(rows[kind], kafka[kind], strict=True):
             for column in row.keys() - OF_THE_MACHINE:
@@ -99,6 +100,18 @@ def test_what_is_not_offered_is_not_asked(service: tuple[str, FakeCluster]) -> N
     observed(cluster)
     asked = {key for broker in cluster.brokers.values() for key, _ in broker.asked}
     assert asked <= offered(name).keys()
+
+
+def test_what_is_not_offered_is_named_and_nothing_else_is_a_problem(
+    service: tuple[str, FakeCluster],
+) -> None:
+    name, cluster = service
+    problems = observed(cluster)["problems"]
+    assert {problem["error"] for problem in problems} == {NOT_OFFERED}
+    said = " ".join(problem["text"] for problem in problems)
+    for request in (DescribeLogDirsRequest, DescribeConfigsRequest, DescribeQuorumRequest):
+        is_named = f"not offer {request.__name__.removesuffix('Request')}, " in said
+        assert is_named == (request.API_KEY not in offered(name)), request
 
 
 def test_leaders_and_ends_of_logs_are_known_everywhere(service: tuple[str, FakeCluster]) -> None:

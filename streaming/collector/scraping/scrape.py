@@ -27,6 +27,7 @@ METRICS: Final = About(
     "metrics",
     "the broker's own metrics: fetch times, request queue, remote reads, uploads",
     every="collector.metrics_interval_ms",
+    option="collector.metrics_url",
 )
 
 MAX_BYTES: Final = 32 << 20

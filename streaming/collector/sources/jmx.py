@@ -56,6 +56,11 @@ class MetricsSource(BackgroundSource[pa.Table]):
         self._last: dict[int, Scrape] = {}
         self._measured_at_ms = 0
 
+    @property
+    def off(self) -> Mapping[str, str]:
+        """No broker has a URL."""
+        return {} if self.is_on() else {METRICS.name: "collector.metrics_url is not set"}
+
     def is_on(self) -> bool:
         """A URL is configured for a broker."""
         return bool(urls(self._section, self._brokers))

@@ -88,9 +88,9 @@ def _reason(topic: str, name: str, value: str, message_bytes: int) -> str:
         return f"is not set by the twin, which sets {', '.join(OURS[topic])}: leave the line out"
     if name == "cleanup.policy":
         policies = {part.strip() for part in value.split(",")}
-        if topic == "snapshots" and "compact" not in policies:
+        if topic == "snapshots" and policies != {"compact"}:
             return (
-                "must have compact: with another policy the topic loses the state of shards, or "
+                "must be compact: with another policy the topic loses the state of shards, or "
                 "grows without an end"
             )
         if topic != "snapshots" and policies not in ({"delete"}, {DEFAULT}):
