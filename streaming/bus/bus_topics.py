@@ -15,8 +15,13 @@ from typing import Any, Final
 
 from kafka import KafkaAdminClient
 from kafka.errors import (
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
     KafkaError,
     LeaderNotAvailableError,
+    PolicyViolationError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
     for_code,
@@ -25,7 +30,6 @@ from kafka.partitioner.default import murmur2
 
 from streaming.bus.clients import (
     BOOTSTRAP_MS,
-    MAX_MESSAGE_BYTES,
     BusError,
     Reader,
     Sender,
@@ -33,8 +37,9 @@ from streaming.bus.clients import (
     settings,
 )
 from streaming.bus.keys import Record, key
-from streaming.runtime.config import Config
+from streaming.runtime.config import MAX_MESSAGE_BYTES, Config
 from streaming.runtime.deadline import Deadline
+from streaming.runtime.kafka import topic_settings
 from streaming.runtime.kafka.clients import TOPIC_NOT_ALLOWED
 from twin.engine import frames
 from twin.engine.frames import InvalidFrame
@@ -61,6 +66,15 @@ __all__ = [
 EVENTS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 _AGAIN_S: Final = 0.1
 _NOT_YET_KNOWN: Final = (UnknownTopicOrPartitionError.errno, LeaderNotAvailableError.errno)
+_OF_SETTINGS: Final = (
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
+    PolicyViolationError,
+)
+"""What a broker answers that refuses the settings of a topic; a service may use any of them."""
+
 _RECENT: Final = 64
 """Records of each partition that are read to find the recorded number of shards."""
 
@@ -99,11 +113,11 @@ def watch_group(config: Config) -> str:
 
 
 def topic_configs(config: Config) -> dict[str, dict[str, str]]:
-    """The settings each bus topic is created with, by topic name."""
+    """The settings each bus topic is created with, by topic name; ``bus.topics`` wins."""
     name = topics(config)
     retention_ms = config.bus.observations_retention_ms
     common = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
-    return {
+    ours = {
         name.observations: common
         | {
             "cleanup.policy": "delete",
@@ -124,6 +138,13 @@ def topic_configs(config: Config) -> dict[str, dict[str, str]]:
         },
         name.events: common
         | {"cleanup.policy": "delete", "retention.ms": str(EVENTS_RETENTION_MS)},
+    }
+    given = config.bus.topics
+    return {
+        topic: topic_settings.laid_over(settings, over)
+        for (topic, settings), over in zip(
+            ours.items(), (given.observations, given.snapshots, given.events), strict=True
+        )
     }
 
 
@@ -196,8 +217,12 @@ def _refuse(created: Mapping[str, Any]) -> None:
         )
     # Another program may have created it meanwhile.
     if code and for_code(code) is not TopicAlreadyExistsError:
-        reason = created.get("error_message") or for_code(code).__name__
-        raise BusError(f"bus topic {name}: cannot be created: {reason}")
+        error = for_code(code)
+        reason = " ".join((created.get("error_message") or error.__name__).split()).rstrip(".")
+        advice = ""
+        if error in _OF_SETTINGS:
+            advice = f": {topic_settings.advice(name.rpartition('.')[2], reason)}"
+        raise BusError(f"bus topic {name}: cannot be created: {reason}{advice}")
 
 
 def recorded_shards(config: Config, *, snapshots_only: bool = False) -> int | None:

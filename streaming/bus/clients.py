@@ -20,16 +20,13 @@ from kafka.errors import (
 )
 
 from streaming.bus.keys import Record
-from streaming.runtime.config import Config
+from streaming.runtime.config import MAX_MESSAGE_BYTES, Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka import clients
 from twin.arrays.plain import counted
 
 BOOTSTRAP_MS: Final = 10_000
 """How long the first connection may take before it fails with an error."""
-
-MAX_MESSAGE_BYTES: Final = 1_048_588
-"""Kafka's default; set on the topics, since the cluster may have a lower default."""
 
 _BUFFER_BYTES: Final = 64 << 20
 _GIVE_UP_MS: Final = 30_000

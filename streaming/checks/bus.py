@@ -12,6 +12,7 @@ from kafka.protocol.consumer import HeartbeatRequest, HeartbeatResponse
 from streaming import bus
 from streaming.bus import BusError, Reader, Sender
 from streaming.bus.clients import failed
+from streaming.checks.bus_settings import of_settings
 from streaming.checks.cluster_rights import first_answer, may_not
 from streaming.checks.finding import CheckResult, missing, there
 from streaming.checks.rights import Right, right_for, rights, which_grants
@@ -40,6 +41,7 @@ def of_bus(config: Config) -> Iterator[CheckResult]:
         yield CheckResult(f"bus topics {', '.join(name)}{'' if config.bus.bootstrap else _SAME}")
         described = bus.describe_topics(config)
         yield from _copies(described, _brokers(config))
+        yield from of_settings(config, described)
         lacking = _missing_on(config, described)
         for right in lacking:
             yield missing(right, essential=True)

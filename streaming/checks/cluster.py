@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
@@ -14,15 +14,14 @@ from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import CheckResult
 from streaming.checks.list_offsets import of_list_offsets
 from streaming.checks.rights import WITHOUT, rights
+from streaming.checks.sources import of_sources, read_beside
 from streaming.checks.thresholds import of_thresholds
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.groups.round import GroupRound
-from streaming.collector.problem import Problem
-from streaming.collector.scraping.scrape import scrape_all
-from streaming.collector.sources.groups import GroupSource
+from streaming.collector.scraping.scrape import Scraped
 from streaming.collector.sources.jmx import urls
-from streaming.collector.wire.brokers import CLIENT_ID, BrokerConnections, CollectorError
+from streaming.collector.wire.brokers import BrokerConnections, CollectorError
 from streaming.history.archive.cost import bytes_a_day
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, ConfigError
 from streaming.runtime.kafka import clients
@@ -52,12 +51,12 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
                 if observation is None
                 else tuple(of_list_offsets(observation, them, section.deadline_ms))
             )
-            groups, more = (None, ()) if observation is None else _groups(config, observation)
-            problems = (*collector.problems, *more)
+            beside = None if observation is None else read_beside(config, collector, observation)
+            problems = (*collector.problems, *(() if beside is None else beside.group_problems))
     except (CollectorError, ConfigError) as error:
         yield CheckResult(str(error), "everything", essential=True)
         return
-    if observation is None:
+    if observation is None or beside is None:
         yield CheckResult(
             "; ".join(str(problem) for problem in problems), "everything", essential=True
         )
@@ -73,14 +72,15 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
     for problem in sorted(problems, key=str):
         if not (problem.is_denied and problem.source in named):  # reported above
             yield CheckResult(str(problem), WITHOUT[problem.source])
-    if groups is not None:
-        yield _grouped(groups)
+    if beside.groups is not None:
+        yield _grouped(beside.groups)
     yield from tiered
     yield from of_thresholds(observation)
     if not any(p.is_denied and p.source == "broker configs" for p in problems):
         yield from _selectors(observation)
         yield _fetch_waits(observation)
-    yield from _measured(config, observation)
+    yield from of_sources(beside.outcomes)
+    yield from _measured(config, observation, beside.scraped)
 
 
 def of_addresses(config: Config) -> Iterator[CheckResult]:
@@ -185,16 +185,6 @@ def _connected(config: Config, observation: CycleResult) -> CheckResult:
     )
 
 
-def _groups(
-    config: Config, observation: CycleResult
-) -> tuple[GroupRound | None, Sequence[Problem]]:
-    """One round of groups, None if they cannot be read or are switched off."""
-    with GroupSource(config, CLIENT_ID, background=False) as source:
-        source.update_metadata(observation.addresses())
-        source.read_now()
-        return source.take(), source.problems
-
-
 def _grouped(groups: GroupRound) -> CheckResult:
     """The number of groups, and of those with unknown offsets."""
     unknown = int((groups.error != 0).sum())
@@ -204,7 +194,9 @@ def _grouped(groups: GroupRound) -> CheckResult:
     return CheckResult(what + unread)
 
 
-def _measured(config: Config, observation: CycleResult) -> Iterator[CheckResult]:
+def _measured(
+    config: Config, observation: CycleResult, scraped: Mapping[int, Scraped]
+) -> Iterator[CheckResult]:
     """The brokers' own metrics."""
     brokers = observation.addresses()
     url_of = urls(config.collector, brokers)
@@ -214,7 +206,6 @@ def _measured(config: Config, observation: CycleResult) -> Iterator[CheckResult]
     for address in brokers:
         if address.broker not in url_of:
             yield CheckResult(f"metrics of broker {address.broker}: no URL", WITHOUT["metrics"])
-    scraped = scrape_all(url_of, config.collector.deadline_ms / 1_000)
     for broker, result in scraped.items():
         if result.problem is None:
             by = " and ".join(sorted(rules.value for rules in result.rules))

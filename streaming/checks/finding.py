@@ -1,4 +1,4 @@
-"""The result of one check, printed as one line."""
+"""The result of one check, printed as one line, and one below it with a command that mends it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,19 @@ class CheckResult:
     what: str
     without: str = ""
     essential: bool = False
+    mend: str = ""  # the command that puts it right, printed below
 
     def __str__(self) -> str:
         said = f"missing: {self.what} -> {self.without}" if self.without else f"ok: {self.what}"
-        return without_secrets(said)
+        return without_secrets(f"{said}\nmend: {self.mend}" if self.mend else said)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceResult(CheckResult):
+    """How one source of the collector came about; what fails is a finding of its own."""
+
+    def __str__(self) -> str:
+        return without_secrets(f"source {self.what}")
 
 
 def missing(right: Right, more: str = "", *, essential: bool = False) -> CheckResult:

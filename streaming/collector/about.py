@@ -7,7 +7,7 @@ metrics and the tables in docs/security.md and docs/troubleshooting.md are made 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 Resource = Literal["topic", "group", "cluster", "transactional-id"]
 """Kafka's types of resources, as kafka-acls.sh names them."""
@@ -30,6 +30,21 @@ class Acl:
 
 
 @dataclass(frozen=True, slots=True)
+class Needed:
+    """A request that a source cannot do without, as kafka-python's class, and its versions."""
+
+    message: Any
+    since: str  # the first Kafka whose brokers have it
+    lowest: int = 0  # the first version that the source can use
+    highest: int | None = None  # the last version whose response it understands; None: any
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the request."""
+        return str(self.message.name).removesuffix("Request")
+
+
+@dataclass(frozen=True, slots=True)
 class About:
     """One kind of data that a source reads."""
 
@@ -37,6 +52,9 @@ class About:
     without: str  # what is unknown without it
     right: Acl | None = None  # None: no right, or the right of another source
     every: str = ""  # setting of its interval in ms; empty: it is read in each cycle
+    needs: tuple[Needed, ...] = ()  # empty: it sends no request to a broker
+    option: str = ""  # the setting that switches it on; empty: that of its right
+    idle: str = "there is nothing to ask about"  # why a cycle may send no request
 
 
 CLUSTER: Final = About("cluster", "everything")

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
+from streaming.collector.about import Needed
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import DeniedTopics
 from streaming.collector.listing import PartitionListing, Placement
@@ -25,6 +26,8 @@ from streaming.runtime.deadline import Deadline
 
 _LOWEST: Final = 2
 """Kafka 2.1: from this version on the broker checks the leader epoch, so a former leader fails."""
+
+LEADER_EPOCH_END: Final = Needed(OffsetForLeaderEpochRequest, "Kafka 2.1", lowest=_LOWEST)
 
 _CONSUMER: Final = -1
 

@@ -17,6 +17,8 @@ from streaming.runtime.kafka import clients
 from twin.declarations.table import NO_BROKER
 
 TIMEOUT: Final = "Timeout"
+NOT_OFFERED: Final = "NotOffered"
+"""A request that the broker's list of versions lacks."""
 _TIMEOUT_TEXT: Final = "did not answer within the deadline"
 _MOST_NAMES: Final = 3
 """The maximum number of topics or groups in a text; it gives the number of the others."""

@@ -9,7 +9,7 @@ one round trip, and ``read`` gets the responses.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -49,6 +49,16 @@ class Source(ABC):
     def problems(self) -> Sequence[Problem]:
         """The problems of its latest requests."""
         return ()
+
+    @property
+    def off(self) -> Mapping[str, str]:
+        """Why data need not be asked for at all, by the name of their ``About``."""
+        return {}
+
+    @property
+    def answered(self) -> Set[int]:
+        """API keys of the requests that were answered on connections of its own."""
+        return frozenset()
 
     @property
     def rounds(self) -> int | None:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from streaming.runtime.errors import UserError, keep_secret, without_secrets
-from streaming.runtime.kafka import iam, kerberos
+from streaming.runtime.kafka import iam, kerberos, topic_settings
 from streaming.runtime.kafka.oauth import MECHANISM, OAuthError, oauth_of
 
 _BUS_PARTITIONS_AT_LEAST: Final = 4
@@ -27,6 +27,9 @@ _BUS_PARTITIONS_AT_LEAST: Final = 4
 
 SHARDS_BY_SIZE: Final = 0
 """In place of a number: the collector chooses one that fits the cluster (``bus.shards``)."""
+
+MAX_MESSAGE_BYTES: Final = 1_048_588
+"""Of the bus: Kafka's default; set on the topics, since the cluster may have a lower default."""
 
 _INHERITED: Final = -2
 _OF_CAPACITY: Final = ("bytes_in_per_s", "bytes_out_per_s", "peak_percent")
@@ -64,6 +67,7 @@ class BusConfig(_Section, frozen=True):
     partitions: int = 0
     replication_factor: int = -1
     observations_retention_ms: int = 3_600_000
+    topics: topic_settings.BusTopicSettings = topic_settings.BusTopicSettings()
 
 
 class CollectorConfig(_Section, frozen=True):
@@ -78,6 +82,14 @@ class CollectorConfig(_Section, frozen=True):
     metrics_url: str = ""
     metrics_interval_ms: int = 15_000
     metrics_urls: dict[str, str] = msgspec.field(default_factory=dict)
+    metrics_user: str = ""
+    metrics_password: str = ""
+    metrics_password_file: str = ""
+    metrics_token: str = ""
+    metrics_token_file: str = ""
+    metrics_ca: str = ""
+    metrics_certificate: str = ""
+    metrics_key: str = ""
     groups_interval_ms: int = 30_000
     include_groups: str = ".*"
     exclude_groups: str = ""
@@ -336,9 +348,11 @@ def load(path: Path | None = None, environment: Mapping[str, str] | None = None)
                 raise ConfigError(f"{origin}: {section} must be a table, e.g. [{section}]")
             target[key] = _parsed(name, environment[name], kind)
             _convert(data, name)
+    _lay_bus_topics(data, environment)
     names = {name for name, *_ in _environment_names()} | _NOT_CONFIG
     for name in environment:
-        if name.startswith(PREFIX) and name not in names and not name.startswith(_CLIENT_PREFIXES):
+        is_free = name.startswith((*_CLIENT_PREFIXES, _BUS_TOPICS))
+        if name.startswith(PREFIX) and name not in names and not is_free:
             raise ConfigError(
                 f"environment: {name} is not a setting; see docs/config.toml for the keys"
             )
@@ -368,19 +382,44 @@ DEFAULTS: Final = f"{PREFIX}DEFAULTS"
 _NOT_CONFIG: Final = {DEFAULTS, f"{PREFIX}CONFIG", f"{PREFIX}CACHE", f"{PREFIX}IVY_SETTINGS"}
 _LABEL: Final = re.compile(r"[\w./-]+=[\w.-]*")
 _CLIENT_PREFIXES: Final = (f"{PREFIX}CLUSTER_CLIENT_", f"{PREFIX}BUS_CLIENT_")
+_BUS_TOPICS: Final = f"{PREFIX}BUS_TOPICS_"
+
+
+def _lay_bus_topics(data: dict[str, Any], environment: Mapping[str, str]) -> None:
+    """Lay ``KAFKA_TWIN_BUS_TOPICS_SNAPSHOTS_SEGMENT_MS`` over ``bus.topics.snapshots``."""
+    for name, value in environment.items():
+        if name.startswith(_BUS_TOPICS):
+            named = topic_settings.from_variable(name.removeprefix(_BUS_TOPICS))
+            if named is None:
+                raise ConfigError(
+                    f"environment: {name} names no setting of a bus topic, as "
+                    f"{_BUS_TOPICS}SNAPSHOTS_SEGMENT_MS does"
+                )
+            topic, setting = named
+            table = data
+            for part in ("bus", "topics", topic):
+                table = table.setdefault(part, {})
+                if not isinstance(table, dict):
+                    return  # what is there instead is refused as a whole
+            table[setting] = value
 
 
 def _read(path: Path | None) -> tuple[dict[str, Any], str]:
     if path is None:
         return {}, "environment"
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")), str(path)
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: is not valid TOML: {error}") from None
+    topics = data["bus"].get("topics") if isinstance(data.get("bus"), dict) else None
+    if isinstance(topics, dict):
+        for name, table in topics.items():
+            topics[name] = topic_settings.flattened(table) if isinstance(table, dict) else table
+    return data, str(path)
 
 
 def _laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -476,6 +515,8 @@ def _check(config: Config, origin: str) -> None:
          "must be at least 1, or -1 for the broker's default")  # fmt: skip
     need(c.bus.observations_retention_ms >= 60_000, "bus.observations_retention_ms",
          "must be at least 60000: a lost checkpoint is rebuilt from what is kept")  # fmt: skip
+    for key, reason in topic_settings.problems(c.bus.topics, MAX_MESSAGE_BYTES):
+        need(False, f"bus.topics.{key}", reason)
     need(c.collector.interval_ms >= 200, "collector.interval_ms", "must be at least 200")
     need(c.collector.deadline_ms >= 50, "collector.deadline_ms", "must be at least 50")
     need(c.collector.config_interval_ms >= 1000, "collector.config_interval_ms",
@@ -503,6 +544,8 @@ def _check(config: Config, origin: str) -> None:
         need(not _has_user(url), f"collector.{key}", _NO_USER)
         need(_is_url(url), f"collector.{key}",
              f"{url!r} is not like http://{{host}}:7071/metrics")  # fmt: skip
+    for key, reason in _metrics_login_faults(c.collector):
+        need(False, f"collector.{key}", reason)
     for i, topic in enumerate(c.eligibility.topics):
         key = f"eligibility.topics[{i}]"
         need(bool(topic.name) != bool(topic.pattern), key, "needs either name or pattern")
@@ -581,6 +624,25 @@ def _check(config: Config, origin: str) -> None:
     need(c.grafana.timeout_ms >= 100, "grafana.timeout_ms", "must be at least 100")
     need(c.exporter.max_series >= 0, "exporter.max_series", "must not be negative")
     need(c.exporter.max_series_at_risk >= 0, "exporter.max_series_at_risk", "must not be negative")
+
+
+def _metrics_login_faults(collector: CollectorConfig) -> Iterator[tuple[str, str]]:
+    """Settings of the login at exporters that contradict each other, and the reason."""
+    c = collector
+    if c.metrics_password and c.metrics_password_file:
+        yield "metrics_password_file", "set this or metrics_password"
+    if c.metrics_token and c.metrics_token_file:
+        yield "metrics_token_file", "set this or metrics_token"
+    if bool(c.metrics_user) != bool(c.metrics_password or c.metrics_password_file):
+        yield "metrics_user", "belongs to metrics_password or metrics_password_file: set both"
+    if c.metrics_user and (c.metrics_token or c.metrics_token_file):
+        yield "metrics_user", "set this or metrics_token"
+    if ":" in c.metrics_user:
+        yield "metrics_user", "must not contain ':' (RFC 7617)"
+    if re.search(r"[\x00-\x1f\x7f]", c.metrics_token):
+        yield "metrics_token", "must be one line"
+    if c.metrics_key and not c.metrics_certificate:
+        yield "metrics_key", "belongs to metrics_certificate: set both"
 
 
 def _listed(text: str) -> list[str]:

@@ -358,7 +358,9 @@ def test_check_finds_everything_there(config: Config, cluster: LocalCluster) -> 
     assert check(config, out)
     lines = out.getvalue().splitlines()
     assert lines[0].startswith(f"ok: cluster real at {config.cluster.bootstrap}: 3 brokers")
-    assert all(line.startswith("ok: ") for line in lines), lines
+    assert all(line.startswith(("ok: ", "source ")) for line in lines), lines
+    sources = [line for line in lines if line.startswith("source ")]
+    assert all(": asked and answered" in line or ": not tried: " in line for line in sources)
     assert any("can be written to" in line for line in lines)
 
 

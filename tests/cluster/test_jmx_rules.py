@@ -147,13 +147,40 @@ def test_what_is_served_by_other_rules_is_what_ours_serve(
     assert lacking == of_readers | (of_requests if unseen else {IDLE})
 
 
+@pytest.mark.parametrize("lower", ["false", "true"])
+def test_without_rules_the_same_series_are_read(
+    broker: LocalCluster, rules: Path, lower: str
+) -> None:
+    """The names that Amazon MSK serves."""
+    text = f"lowercaseOutputName: {lower}\n"
+
+    same: set[object] = set()
+
+    def equal() -> Served | None:
+        texts = (OWN.read_text(), text, OWN.read_text())
+        ours, theirs, later = (scraped(broker, rules, each) for each in texts)
+        read = {key for key in ours.samples if key[-1] != "0.50"}  # the median is for Prometheus
+        assert read <= theirs.samples.keys()
+        for key in read:
+            least, most = sorted((ours.samples[key], later.samples[key]))
+            if least <= theirs.samples[key] <= most:
+                same.add(key)
+        return theirs if read <= same else None
+
+    assert until(equal).rules == {Rules.DEFAULT}
+
+
 def test_check_names_the_rules(broker: LocalCluster, rules: Path) -> None:
     config = Config(
         cluster=ClusterConfig(name="real", bootstrap=broker.bootstrap),
         bus=BusConfig(shards=1, prefix="rules-bus", replication_factor=1),
         collector=CollectorConfig(metrics_url=url(broker)),
     )
-    for text, by in ((OWN.read_text(), Rules.OWN), (BY_BEAN.replace("UNSEEN", ""), Rules.BY_BEAN)):
+    for text, by in (
+        (OWN.read_text(), Rules.OWN),
+        (BY_BEAN.replace("UNSEEN", ""), Rules.BY_BEAN),
+        ("{}", Rules.DEFAULT),
+    ):
         scraped(broker, rules, text)
         out = io.StringIO()
         check(config, out)

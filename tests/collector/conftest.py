@@ -31,6 +31,10 @@ def exporter() -> Iterator[Callable[..., Exporter]]:
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
+        if made.tls is not None:
+            server.socket = made.tls.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
         made.port = server.server_port
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)

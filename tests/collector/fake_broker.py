@@ -203,6 +203,7 @@ class FakeBroker(FakeCoordinator):
         self.node, self.world, self.cluster = node, world, cluster
         self.silent: set[int] | bool = False  # API keys that are never answered, or all
         self.highest: dict[int, int | None] = {}  # highest version of an API, None if unknown
+        self.lowest: dict[int, int] = {}
         self.configs: dict[str, str | None] = {}  # its own, beside those of the world
         self.asked: list[tuple[int, Any]] = []
         self.answers: dict[int, Callable[[Any, int], Any]] = {}  # a test's own answers
@@ -258,7 +259,7 @@ class FakeBroker(FakeCoordinator):
         supported = {k: self.highest.get(k, request.max_version) for k, request in REQUESTS.items()}
         answer = ApiVersionsResponse(
             api_keys=[
-                key(api_key=k, min_version=0, max_version=v)
+                key(api_key=k, min_version=self.lowest.get(k, 0), max_version=v)
                 for k, v in supported.items()
                 if v is not None
             ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -74,6 +75,7 @@ class Exporter:
     asked: list[str] = field(default_factory=list)
     headers: list[Message] = field(default_factory=list)
     port: int = 0
+    tls: ssl.SSLContext | None = None
 
     def serve(self, request: BaseHTTPRequestHandler) -> None:
         self.asked.append(request.path)
@@ -94,4 +96,4 @@ class Exporter:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/metrics"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}/metrics"

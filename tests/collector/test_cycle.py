@@ -26,7 +26,7 @@ from streaming.collector.cycle.observation import (
     problems_table,
 )
 from streaming.collector.groups.frames import GroupFrames
-from streaming.collector.problem import Problem, timeout
+from streaming.collector.problem import NOT_OFFERED, Problem, timeout
 from streaming.collector.sources.configs import TopicSettings
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.jmx import MetricsSource, ScrapedMetrics
@@ -325,7 +325,11 @@ def test_a_kafka_of_long_ago_gives_what_it_knows(cluster: FakeCluster) -> None:
         "local_start_batch": -1,
         "error_code": 0,
     }
-    assert asker.collector.problems == ()
+    problems = asker.collector.problems
+    assert {problem.error for problem in problems} == {NOT_OFFERED}
+    assert {problem.source for problem in problems} == {
+        "reassignments", "eligible leader replicas", "local start timestamps",
+    }  # fmt: skip
 
 
 def test_a_topic_that_answers_with_an_error_makes_the_listing_partial(

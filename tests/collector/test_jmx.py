@@ -309,10 +309,13 @@ def test_what_was_taken_is_not_given_again(exporter, measure) -> None:
         ({"cut": 10}, "not to the end"),
         (
             {"text": "<html></html>"},
-            "has no signal; are its rules deploy/jmx/kafka.yml, or Strimzi's?",
+            "has no signal: it serves no series; known are the names of deploy/jmx/kafka.yml, ",
         ),
         ({"text": ""}, "has no signal"),
-        ({"text": "process_start_time_seconds 1.7E9\n"}, "has no signal"),
+        (
+            {"text": "process_start_time_seconds 1.7E9\n"},
+            "has no signal: it serves process_start_time_seconds and others",
+        ),
         ({"text": "kafka_request_queue_size much\n"}, "is not in Prometheus' text format"),
         ({"text": "kafka_request_queue_size 1" + "0" * 400 + "\n"}, "has no signal"),
     ],

@@ -14,6 +14,7 @@ from kafka.protocol.admin import (
 
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
+from streaming.collector.problem import NOT_OFFERED
 from streaming.collector.sources.transactions import TransactionSource
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import BusConfig, CollectorConfig, Config
@@ -153,4 +154,5 @@ def test_a_kafka_that_describes_no_producers_leaves_it_unknown(cluster: FakeClus
         broker.highest[DescribeProducersRequest.API_KEY] = None
     with watching(cluster) as twin:
         assert twin.holder() == UNKNOWN_HOLDER
-        assert twin.collector.problems == ()
+        [problem] = twin.collector.problems
+    assert (problem.source, problem.error) == ("transaction producers", NOT_OFFERED)

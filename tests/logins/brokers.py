@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime import jars
-from tests.oracle.oracle import javac
+from tests.broker_classes import on_the_class_path
 
 _JOSE4J: Final = ("org.bitbucket.b_c", "jose4j", "0.9.6")
 _JOSE4J_SHA256: Final = "7314af50cde9c99e8eaf43eee617a23edcc6bb43036221064355094999d837ef"
@@ -64,39 +62,22 @@ def with_signed_urls(
     store = folder / "msk-store.pem"
     store.write_text((folder / "msk.key").read_text() + (folder / "msk.pem").read_text())
     settings = {
-        "oauthbearer.sasl.server.callback.handler.class": _VERIFIER,
+        "oauthbearer.sasl.server.callback.handler.class": _VERIFIER.stem,
         "oauthbearer.sasl.jaas.config": f"{_OAUTH}.OAuthBearerLoginModule required;",
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         "connections.max.reauth.ms": str(session_ms),
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(store),
     }
-    options = f"-javaagent:{_verifier(folder)}", f"-Dmsk.keys={keys}", f"-Dmsk.region={region}"
+    options = (
+        f"-javaagent:{on_the_class_path(folder, _VERIFIER)}",
+        f"-Dmsk.keys={keys}",
+        f"-Dmsk.region={region}",
+    )
     return _one_node(folder, "SASL_SSL", settings, *options)
 
 
-_VERIFIER: Final = "SignedUrls"
-
-
-def _verifier(folder: Path) -> Path:
-    """A jar with the class that verifies signed URLs, made as a Java agent: so it is on a broker's
-    class path, where the broker looks for it."""
-    compiler = javac(jars.java())
-    assert compiler, "there is no javac: install a JDK"
-    classes, classpath = folder / "classes", os.pathsep.join(map(str, jars.ensure("kafka")))
-    source = Path(__file__).parent / "java" / f"{_VERIFIER}.java"
-    done = subprocess.run(
-        [compiler, "--release", "17", "-Xlint:all,-classfile,-options", "-Werror", "-d",
-         str(classes), "-cp", classpath, str(source)],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    jar = folder / "verifier.jar"
-    with zipfile.ZipFile(jar, "w") as packed:
-        packed.writestr("META-INF/MANIFEST.MF", f"Premain-Class: {_VERIFIER}\n")
-        for each in sorted(classes.iterdir()):
-            packed.write(each, each.name)
-    return jar
+_VERIFIER: Final = Path(__file__).parent / "java" / "SignedUrls.java"
 
 
 def with_kerberos(

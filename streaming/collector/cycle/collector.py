@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -28,6 +28,7 @@ from streaming.collector.cycle.metrics import CycleMetrics
 from streaming.collector.cycle.observation import CycleResult, ObservationEncoder
 from streaming.collector.cycle.round_trip import BrokerResponses, RoundTrip
 from streaming.collector.denied import RETRY_DENIED_MS
+from streaming.collector.outcome import SourceOutcome, not_offered, outcomes
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading, Readings
 from streaming.collector.settings.eligibility_file import EligibilityFile
@@ -78,6 +79,8 @@ class Collector:
         self._cycle = 0
         self._by_source: list[tuple[Source, Reading]] = []  # in the last cycle
         self._cluster_problem: Problem | None = None
+        self._not_offered: tuple[Problem, ...] = ()  # as of the last cycle
+        self._answered: dict[object, set[int]] = {}  # API keys by class of source, since the start
 
     @property
     def metadata_broker(self) -> int:
@@ -96,6 +99,31 @@ class Collector:
             *cluster,
             *(r.problem for r in self._responses.values() if r.problem is not None),
             *(problem for source in self._sources for problem in source.problems),
+            *self._not_offered,
+        )
+
+    def outcomes(
+        self,
+        *beside: Source,
+        problems: Sequence[Problem] = (),
+        read: Set[type[Source]] = frozenset(),
+    ) -> Sequence[SourceOutcome]:
+        """How each kind of data came about, since the start.
+
+        Args:
+            beside: sources that were read elsewhere.
+            problems: what is missing of their data, and why.
+            read: the classes of those that have data.
+        """
+        answered: dict[object, Set[int]] = {**self._brokers.answered, **self._answered}
+        sources = (*self._sources, *beside)
+        answered |= {type(source): source.answered for source in sources if source.answered}
+        return outcomes(
+            sources,
+            (*self.problems, *problems),
+            answered,
+            {type(source) for source, _ in self._by_source} | read,
+            has_topics=self._metadata is not None and len(self._metadata.listing.placement) > 0,
         )
 
     @property
@@ -137,6 +165,9 @@ class Collector:
             else:
                 for source in sources:
                     self._read(source, readings)
+        registered = {address.broker for address in self._metadata.addresses}
+        versions = {b: v for b, v in self._brokers.versions.items() if b in registered}
+        self._not_offered = tuple(not_offered(self._sources, versions))
         return CycleResult(
             cluster=self._config.cluster.name,
             shards=self._config.bus.shards,
@@ -171,6 +202,8 @@ class Collector:
         self._responses = self._brokers.ask(sorted(ids), trip.requests, deadline)
         readings.add(BrokerResponses(self._responses))
         answers = trip.answers(self._responses)
+        for asker, api_key in trip.answered(self._responses):
+            self._answered.setdefault(type(asker), set()).add(api_key)
         for source in self._sources:
             source.forget(ids)
         for source in sources:
@@ -178,7 +211,9 @@ class Collector:
 
     def _read(self, source: Source, readings: Readings, **answers: Any) -> None:
         """Let a source read, and add its reading to those of this cycle."""
+        self._brokers.asker = type(source)
         reading = source.read(**readings.arguments(source.read), **answers)
+        self._brokers.asker = None
         if reading is not None:
             readings.add(reading)
             self._by_source.append((source, reading))

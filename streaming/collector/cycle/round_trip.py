@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from streaming.collector.reading import Answers, Reading, Readings
@@ -32,7 +32,8 @@ class RoundTrip:
         """Make the requests from these ``readings``."""
         self._sources = sources
         self._arguments = {source: readings.arguments(source.requests) for source in sources}
-        self._askers: dict[int, list[EveryBrokerSource]] = {}  # sources by broker, in order
+        self._askers: dict[int, list[tuple[EveryBrokerSource, int]]] = {}
+        """Source and API key of each request, by broker, in order."""
 
     def requests(self, broker: int, versions: Versions) -> Sequence[EncodedRequest]:
         """The requests to one broker, those of the first source first."""
@@ -41,7 +42,7 @@ class RoundTrip:
             for source in self._sources
             for request in source.requests(broker, versions, **self._arguments[source])
         ]
-        self._askers[broker] = [source for source, _ in made]
+        self._askers[broker] = [(source, request.api_key) for source, request in made]
         return [request for _, request in made]
 
     def answers(
@@ -55,6 +56,15 @@ class RoundTrip:
                 continue
             for source in self._sources:
                 answers[source][broker] = []
-            for source, body in zip(self._askers[broker], response.bodies, strict=True):
+            for (source, _), body in zip(self._askers[broker], response.bodies, strict=True):
                 answers[source][broker].append(body)
         return answers
+
+    def answered(
+        self, responses: Mapping[int, BrokerResponse]
+    ) -> Iterator[tuple[EveryBrokerSource, int]]:
+        """Source and API key of each response."""
+        for broker, response in responses.items():
+            if response.bodies:
+                asked = zip(self._askers[broker], response.bodies, strict=True)
+                yield from (who for who, body in asked if body is not None)

@@ -13,15 +13,8 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from streaming.collector.about import About, Acl
+from streaming.collector.about import About, Acl, Needed
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
-
-GROUPS: Final = About(
-    "groups",
-    "offsets and members of consumer groups that it does not cover",
-    Acl("DESCRIBE", "group", option="collector.groups_interval_ms"),
-    every="collector.groups_interval_ms",
-)
 
 CONSUMER_GROUP_DESCRIBE: Final = 69
 
@@ -37,6 +30,20 @@ _ALL_TOPICS: Final = 2
 """First version of OffsetFetch that can return all topics (Kafka 0.10.2)."""
 
 _ONLY_METADATA_OF_NAMES: Final = 12
+
+GROUPS: Final = About(
+    "groups",
+    "offsets and members of consumer groups that it does not cover",
+    Acl("DESCRIBE", "group", option="collector.groups_interval_ms"),
+    every="collector.groups_interval_ms",
+    needs=(
+        Needed(ListGroupsRequest, "Kafka 0.9"),
+        Needed(DescribeGroupsRequest, "Kafka 0.9"),
+        Needed(
+            OffsetFetchRequest, "Kafka 0.10.2", lowest=_ALL_TOPICS, highest=_OFFSET_FETCH_BY_NAME
+        ),
+    ),
+)
 
 
 def list_groups(versions: Versions, client_id: str) -> EncodedRequest | None:

@@ -3,14 +3,18 @@
 Signals are computed from the names of deploy/jmx/kafka.yml. The rules of Strimzi and of
 jmx_exporter's examples name a series by the type and the name of its bean; their names are
 translated here. They leave out beans whose domain has a dot in it (the readers of remote storage),
-and Strimzi's newer rules leave out the times of requests.
+and Strimzi's newer rules leave out the times of requests. Without rules (``default_names``) nothing
+is left out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
+
+from streaming.collector.scraping import default_names
 
 Key = tuple[str, ...]
 """A series: its name, and the values of the labels that distinguish it from others of the name."""
@@ -21,6 +25,8 @@ class Rules(Enum):
 
     OWN = "the rules deploy/jmx/kafka.yml"
     BY_BEAN = "the rules of Strimzi, or of jmx_exporter's examples"
+    DEFAULT = "the names that jmx_exporter gives without rules, as Amazon MSK has them"
+    AIVEN = "the names of Aiven"
 
 
 IDLE_NANOSECONDS: Final = "kafka_request_handlers_idle_nanoseconds_total"
@@ -126,6 +132,11 @@ _BY_LABELS: Final = {
     (name, frozenset(labels)): (labels, ours) for (name, labels), ours in BY_BEAN.items()
 }
 
+_RULES: Final = {
+    default_names.Naming.JMX_EXPORTER: Rules.DEFAULT,
+    default_names.Naming.AIVEN: Rules.AIVEN,
+}
+
 _INTERNAL: Final = "__"
 
 
@@ -138,8 +149,17 @@ def _prefix(name: str, labels: tuple[str, ...]) -> str:
 PREFIXES: Final = (
     *(_prefix(name, labels) if labels else name for name, labels in OWN.items()),
     *(_prefix(name, labels) for name, labels in BY_BEAN),
+    *default_names.PREFIXES,
 )
 """Prefixes of the lines that are parsed; of series per topic, only those of internal topics."""
+
+
+_OF_A_TOPIC: Final = re.compile(rf'[{{,]topic="(?!{_INTERNAL})')
+
+
+def is_read(line: str) -> bool:
+    """Whether a line has to be parsed: a broker may serve a hundred thousand others."""
+    return line.startswith(PREFIXES) and _OF_A_TOPIC.search(line) is None
 
 
 def key_of(name: str, labels: Mapping[str, str]) -> tuple[Key, Rules] | None:
@@ -149,6 +169,7 @@ def key_of(name: str, labels: Mapping[str, str]) -> tuple[Key, Rules] | None:
         return (name, *(labels.get(label, "") for label in own)), Rules.OWN
     found = _BY_LABELS.get((name, frozenset(labels)))
     if found is None:
-        return None
+        by_default = default_names.key_of(name, labels)
+        return None if by_default is None else (by_default[0], _RULES[by_default[1]])
     theirs, ours = found
     return (ours, *(labels[label] for label in theirs)), Rules.BY_BEAN

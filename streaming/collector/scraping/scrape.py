@@ -1,12 +1,13 @@
 """Scrapes JMX exporters over HTTP: all at once, each within a deadline.
 
 Requests go only to the configured URL: redirects are not followed, and proxies from the environment
-are not used.
+are not used. So a password or a token reaches nobody else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,25 +17,36 @@ import httpx2
 
 from streaming.collector.about import About
 from streaming.collector.problem import Problem, timeout
+from streaming.collector.scraping import access
 from streaming.collector.scraping.names import Rules
 from streaming.collector.scraping.signals import Samples, served
+from streaming.runtime.config import CollectorConfig
 from streaming.runtime.http_errors import reason, short, system_error
 
 METRICS: Final = About(
     "metrics",
     "the broker's own metrics: fetch times, request queue, remote reads, uploads",
     every="collector.metrics_interval_ms",
+    option="collector.metrics_url",
 )
 
 MAX_BYTES: Final = 32 << 20
 """An exporter without rules sends 1.1 MB on a nearly empty broker (measured)."""
 
+_LOGIN: Final = ": it wants collector.metrics_user or collector.metrics_token, or another"
+_ADVICE: Final[Mapping[int, str]] = {401: _LOGIN, 403: _LOGIN}
+
 _CHUNK_BYTES: Final = 1 << 16
+_SERIES: Final = re.compile(rb"(?m)^([a-zA-Z_:][a-zA-Z0-9_:]{0,80})[{ ].*[0-9N]$")
+_KNOWN: Final = (
+    "deploy/jmx/kafka.yml, Strimzi, jmx_exporter without rules and Aiven "
+    "(docs/managed.md#metrics-of-brokers)"
+)
 _HEADERS: Final = {
-    "User-Agent": "kafka-twin",
-    "Accept": "text/plain; version=0.0.4",
-    "Accept-Encoding": "identity",  # so that the limit also bounds memory
-    "Connection": "close",
+    b"User-Agent": b"kafka-twin",
+    b"Accept": b"text/plain; version=0.0.4",
+    b"Accept-Encoding": b"identity",  # so that the limit also bounds memory
+    b"Connection": b"close",
 }
 
 
@@ -48,20 +60,42 @@ class Scraped:
 
 
 def scrape_all(
-    urls: Mapping[int, str], deadline_s: float, *, max_bytes: int = MAX_BYTES
+    urls: Mapping[int, str],
+    deadline_s: float,
+    login: CollectorConfig | None = None,
+    *,
+    max_bytes: int = MAX_BYTES,
 ) -> dict[int, Scraped]:
-    """Scrape these brokers' exporters at once; returns by broker, at the latest at the deadline."""
-    received = asyncio.run(_receive_all(urls, deadline_s, max_bytes))
+    """Scrape these brokers' exporters at once; returns by broker, at the latest at the deadline.
+
+    Args:
+        urls: by broker.
+        deadline_s: for each.
+        login: has the settings of the login; None for none.
+        max_bytes: of an answer.
+    """
+    login = login or CollectorConfig()
+    try:
+        headers = access.headers(login)
+        context = _tls(urls.values(), login)
+    except access.AccessError as error:
+        problems = (Problem(METRICS.name, broker, "NoAccess", str(error)) for broker in urls)
+        return {broker: Scraped(problem=each) for broker, each in zip(urls, problems, strict=True)}
+    received = asyncio.run(_receive_all(urls, deadline_s, max_bytes, headers, context))
     # Parse after all have been received: parsing one must not delay another.
     return {broker: _parsed(broker, urls[broker], body) for broker, body in received.items()}
 
 
 async def _receive_all(
-    urls: Mapping[int, str], deadline_s: float, max_bytes: int
+    urls: Mapping[int, str],
+    deadline_s: float,
+    max_bytes: int,
+    headers: Mapping[bytes, bytes],
+    context: ssl.SSLContext | bool,
 ) -> dict[int, bytes | Problem]:
     async with httpx2.AsyncClient(
-        headers=_HEADERS,
-        verify=_tls(urls.values()),
+        headers={**_HEADERS, **headers},
+        verify=context,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
         timeout=None,  # asyncio's timeout limits the whole exchange, not each step
         follow_redirects=False,
@@ -79,9 +113,9 @@ async def _receive_all(
     return dict(zip(urls, bodies, strict=True))
 
 
-def _tls(urls: Iterable[str]) -> ssl.SSLContext | bool:
-    """The system's certificate authorities; loading takes 20 ms, so only if a URL needs them."""
-    return any(url.lower().startswith("https:") for url in urls) and ssl.create_default_context()
+def _tls(urls: Iterable[str], login: CollectorConfig) -> ssl.SSLContext | bool:
+    """The certificate authorities; loading takes 20 ms, so only if a URL needs them."""
+    return any(url.lower().startswith("https:") for url in urls) and access.tls(login)
 
 
 class _ScrapeError(Exception):
@@ -96,7 +130,7 @@ async def _get(client: httpx2.AsyncClient, url: str, max_bytes: int) -> bytes:
     async with client.stream("GET", url) as response:
         if response.status_code != httpx2.codes.OK:
             status = response.status_code
-            raise _ScrapeError(f"HTTP{status}", f"HTTP status {status}")
+            raise _ScrapeError(f"HTTP{status}", f"HTTP status {status}{_ADVICE.get(status, '')}")
         received = bytearray()
         async for chunk in response.aiter_raw(_CHUNK_BYTES):
             received += chunk
@@ -120,6 +154,12 @@ def _problem(broker: int, url: str, error: Exception) -> Problem:
     return Problem(METRICS.name, broker, "Malformed", text)
 
 
+def _first_series(body: bytes) -> str:
+    """What is served instead: other exporters, such as a node's, are told by it."""
+    found = _SERIES.search(body)
+    return f"it serves {found[1].decode()} and others" if found else "it serves no series"
+
+
 def _parsed(broker: int, url: str, body: bytes | Problem) -> Scraped:
     """The series in a response."""
     if isinstance(body, Problem):
@@ -130,6 +170,6 @@ def _parsed(broker: int, url: str, body: bytes | Problem) -> Scraped:
         text = f"{url}: is not in Prometheus' text format: {short(error)}"
         return Scraped(problem=Problem(METRICS.name, broker, "Malformed", text))
     if not found.rules:
-        text = f"{url}: has no signal; are its rules deploy/jmx/kafka.yml, or Strimzi's?"
+        text = f"{url}: has no signal: {_first_series(body)}; known are the names of {_KNOWN}"
         return Scraped(problem=Problem(METRICS.name, broker, "NoSignal", text))
     return Scraped(found.samples, found.rules)

@@ -22,10 +22,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.collector.scraping.names import (
     IDLE_NANOSECONDS,
-    PREFIXES,
     STARTED,
     Key,
     Rules,
+    is_read,
     key_of,
 )
 from twin.tables.columns import BROKER_METRICS
@@ -131,7 +131,7 @@ def served(text: str) -> Served:
     Raises:
         ValueError: one of these lines is not in Prometheus' text format.
     """
-    lines = [line for line in text.split("\n")[:-1] if line.startswith(PREFIXES)]
+    lines = [line for line in text.split("\n")[:-1] if is_read(line)]
     samples: dict[Key, float] = {}
     rules: set[Rules] = set()
     for family in text_string_to_metric_families("\n".join(lines)):

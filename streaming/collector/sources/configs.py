@@ -21,7 +21,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from streaming.bus.arrow import dictionary, numbers, texts
-from streaming.collector.about import About, Acl
+from streaming.collector.about import About, Acl, Needed
 from streaming.collector.context import CycleContext
 from streaming.collector.listing import Array, Placement
 from streaming.collector.problem import Problem, by_error, error_name, from_code
@@ -51,12 +51,14 @@ TOPIC_CONFIGS: Final = About(
     "min.insync.replicas, retention and remote storage of such topics",
     Acl("DESCRIBE_CONFIGS", "topic"),
     every="collector.config_interval_ms",
+    needs=(Needed(DescribeConfigsRequest, "Kafka 0.11"),),
 )
 BROKER_CONFIGS: Final = About(
     "broker configs",
     "replica.lag.time.max.ms and other defaults of the cluster; which replicas consumers read from",
     Acl("DESCRIBE_CONFIGS", "cluster"),
     every="collector.config_interval_ms",
+    needs=(Needed(DescribeConfigsRequest, "Kafka 0.11"),),
 )
 
 _UNKNOWN_TOPIC: Final = 3

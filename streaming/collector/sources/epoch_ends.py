@@ -25,7 +25,7 @@ from streaming.bus.arrow import numbers
 from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import DeniedTopics
-from streaming.collector.leader_epochs import LeaderEpochRequests
+from streaming.collector.leader_epochs import LEADER_EPOCH_END, LeaderEpochRequests
 from streaming.collector.listing import PartitionListing, Placement
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading, Rows, partition_keys
@@ -38,6 +38,8 @@ EPOCH_ENDS: Final = About(
     "epoch ends",
     "from which offset on an election lost records of such topics",
     Acl("DESCRIBE", "topic"),
+    needs=(LEADER_EPOCH_END,),
+    idle="no partition has changed its leader epoch",
 )
 
 MOST_PARTITIONS: Final = 5_000

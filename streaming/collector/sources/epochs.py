@@ -21,7 +21,7 @@ from streaming.bus.arrow import numbers
 from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
-from streaming.collector.leader_epochs import LeaderEpochRequests
+from streaming.collector.leader_epochs import LEADER_EPOCH_END, LeaderEpochRequests
 from streaming.collector.listing import Array, PartitionListing, Placement
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading, Rows, partition_keys
@@ -36,6 +36,8 @@ HISTORIES: Final = About(
     "leader epoch histories",
     "which remote segments of such topics belong to their logs",
     Acl("DESCRIBE", "topic"),
+    needs=(LEADER_EPOCH_END,),
+    idle="no partition of a tiered topic has a leader epoch that is not known",
 )
 
 MOST_WALKS: Final = 5_000

@@ -76,6 +76,17 @@ class GroupSource(BackgroundSource[GroupRound]):
         self._doubted: Set[str] = frozenset()  # groups that the last complete listing lacked
         self._read_at_ms = 0
 
+    @property
+    def off(self) -> Mapping[str, str]:
+        """Groups are switched off."""
+        return {} if self.is_on() else {GROUPS.name: "collector.groups_interval_ms is 0"}
+
+    @property
+    def answered(self) -> Set[int]:
+        """API keys of the requests that were answered."""
+        known = self._connections
+        return frozenset() if known is None else known.answered.get(None, frozenset())
+
     def is_on(self) -> bool:
         """The interval is not 0."""
         return self._config.collector.groups_interval_ms > 0

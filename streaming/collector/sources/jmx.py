@@ -56,6 +56,11 @@ class MetricsSource(BackgroundSource[pa.Table]):
         self._last: dict[int, Scrape] = {}
         self._measured_at_ms = 0
 
+    @property
+    def off(self) -> Mapping[str, str]:
+        """No broker has a URL."""
+        return {} if self.is_on() else {METRICS.name: "collector.metrics_url is not set"}
+
     def is_on(self) -> bool:
         """A URL is configured for a broker."""
         return bool(urls(self._section, self._brokers))
@@ -75,7 +80,7 @@ class MetricsSource(BackgroundSource[pa.Table]):
         self._measured_at_ms = max(int(time.time() * 1_000), self._measured_at_ms + 1)
         at_s = time.monotonic()
         by_broker = urls(self._section, self._brokers)
-        results = scrape_all(by_broker, self._section.deadline_ms / 1_000)
+        results = scrape_all(by_broker, self._section.deadline_ms / 1_000, self._section)
         scrapes = {b: Scrape(at_s, r.samples) for b, r in results.items() if r.problem is None}
         rows = {b: signals_of(scrape, self._last.get(b)) for b, scrape in scrapes.items()}
         self._last = {b: s for b, s in self._last.items() if b in by_broker} | scrapes

@@ -13,7 +13,7 @@ from typing import Final, Self
 import numpy as np
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
-from streaming.collector.about import About, Acl
+from streaming.collector.about import About, Acl, Needed
 from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code
 from streaming.collector.reading import Answers, Reading
@@ -34,6 +34,7 @@ LOG_DIRS: Final = About(
     "log dirs",
     "local log sizes, so that thresholds in bytes are assumed to be met",
     Acl("DESCRIBE", "cluster"),
+    needs=(Needed(DescribeLogDirsRequest, "Kafka 1.0"),),
 )
 
 _FIRST_FLEXIBLE: Final = 2

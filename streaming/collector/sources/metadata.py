@@ -23,7 +23,7 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from streaming.collector import listing
-from streaming.collector.about import About, Acl
+from streaming.collector.about import About, Acl, Needed
 from streaming.collector.listing import PartitionListing
 from streaming.collector.problem import Problem, from_code, some_names
 from streaming.collector.reading import Reading
@@ -43,15 +43,18 @@ from streaming.runtime.kafka import clients
 from streaming.runtime.kafka.messages import ByteReader
 from twin.declarations.table import UNKNOWN
 
-METADATA: Final = About("metadata", "everything")
+_HIGHEST_METADATA: Final = 12
+"""Version 13 only adds an error code for the whole response."""
+
+_LISTING: Final = (Needed(MetadataRequest, "Kafka 0.10", highest=_HIGHEST_METADATA),)
+
+METADATA: Final = About("metadata", "everything", needs=_LISTING)
 TOPICS: Final = About(
     "topics",
     "topics that it does not cover: Kafka hides them, as if they did not exist",
     Acl("DESCRIBE", "topic"),
+    needs=_LISTING,
 )
-
-_HIGHEST_METADATA: Final = 12
-"""Version 13 only adds an error code for the whole response."""
 
 _METADATA_FLEXIBLE: Final = 9
 _MOST_NAMED: Final = 1_000

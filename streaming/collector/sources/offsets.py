@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import numpy as np
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from streaming.collector.about import About
+from streaming.collector.about import About, Needed
 from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.reading import Answers, Reading
@@ -34,7 +34,11 @@ from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.tables.enums import PendingUpload
 
-OFFSETS: Final = About("offsets", "the offsets of such replicas; their last values become stale")
+OFFSETS: Final = About(
+    "offsets",
+    "the offsets of such replicas; their last values become stale",
+    needs=(Needed(ListOffsetsRequest, "Kafka 0.10.1", lowest=1),),
+)
 
 LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -4, -5, -6
 

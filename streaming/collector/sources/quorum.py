@@ -13,7 +13,7 @@ from typing import Final, Self
 import pyarrow as pa
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
-from streaming.collector.about import About, Acl
+from streaming.collector.about import About, Acl, Needed
 from streaming.collector.context import CycleContext
 from streaming.collector.problem import Problem, from_code
 from streaming.collector.reading import Reading, Rows
@@ -22,16 +22,17 @@ from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.tables.observations import QuorumFrame
 
+_WITH_TIMES: Final = 1
+"""First version that has times (KIP-836, Kafka 3.4)."""
+
 QUORUM: Final = About(
     "controller quorum",
     "whether the controllers can do without a broker that is one of them, which `gate` asks",
     Acl("DESCRIBE", "cluster"),
+    needs=(Needed(DescribeQuorumRequest, "Kafka 3.3 with KRaft", highest=_WITH_TIMES),),
 )
 
 TOPIC: Final = "__cluster_metadata"
-
-_WITH_TIMES: Final = 1
-"""First version that has times (KIP-836, Kafka 3.4)."""
 
 _SHARE: Final = 0.2
 """Share of the deadline that the request may take: an absent controller must not delay the

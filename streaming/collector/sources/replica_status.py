@@ -23,7 +23,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 
-from streaming.collector.about import About, Acl
+from streaming.collector.about import About, Acl, Needed
 from streaming.collector.context import CycleContext
 from streaming.collector.listing import Array, PartitionListing, Placement
 from streaming.collector.problem import Problem, by_error, error_name, from_code, is_lasting
@@ -46,12 +46,19 @@ REASSIGNMENTS: Final = About(
     "which replicas are being added or removed",
     Acl("DESCRIBE", "cluster"),
     every="collector.config_interval_ms",
+    needs=(Needed(ListPartitionReassignmentsRequest, "Kafka 2.4", highest=0),),
 )
-ELIGIBLE: Final = About("eligible leader replicas", "eligible leader replicas, in predictions too")
+ELIGIBLE: Final = About(
+    "eligible leader replicas",
+    "eligible leader replicas, in predictions too",
+    needs=(Needed(DescribeTopicPartitionsRequest, "Kafka 3.8", highest=0),),
+    idle="no partition is below min.insync.replicas",
+)
 
 PAGE_PARTITIONS: Final = 2_000
 """Kafka's default for max.request.partition.size.limit: larger pages would be cut anyway."""
 
+_NO_ELR: Final = "the feature eligible.leader.replicas.version of the cluster is off"
 _MAX_PAGES: Final = 10_000
 _NOT_CONTROLLER: Final[int] = NotControllerError.errno
 _DESCRIBED: Final = (
@@ -109,6 +116,12 @@ class ReplicaStatusSource(Source):
         self._reassignments: dict[_Key, tuple[list[int], list[int]]] = {}  # adding, removing
         self._reassignment_problem: Problem | None = None  # of the last request
         self._elr_problems: tuple[Problem, ...] = ()  # in this cycle
+        self._off: Mapping[str, str] = {}
+
+    @property
+    def off(self) -> Mapping[str, str]:
+        """Eligible leader replicas are off, or this Kafka does not have them."""
+        return self._off
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -134,6 +147,7 @@ class ReplicaStatusSource(Source):
         """
         deadline = context.deadline()
         self._elr_problems = ()
+        self._off = {ELIGIBLE.name: _NO_ELR} if elr_enabled == 0 else {}
         size, assigned = listing.isr_size(), np.diff(listing.placement.first)
         least = np.where(min_isr == UNKNOWN, assigned, np.minimum(min_isr, assigned))
         below = size < least

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import numpy as np
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from streaming.collector.about import About, Acl
+from streaming.collector.about import About, Acl, Needed
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
 from streaming.collector.listing import Array, Placement, common_replicas
@@ -36,18 +36,20 @@ from streaming.runtime.kafka.clients import TOPIC_NOT_ALLOWED
 from twin.declarations.table import UNKNOWN
 from twin.tables.enums import BatchKind
 
-TIMESTAMPS: Final = About(
-    "local start timestamps",
-    "when a replica's oldest local record was written, so that thresholds in time are assumed to "
-    "be met",
-    Acl("READ", "topic", option="collector.timestamps"),
-)
-
 _LOWEST: Final = 11
 """Kafka 2.4: from this version on followers answer consumers too (KIP-392)."""
 
 _HIGHEST: Final = 12
 """The last version that has topic names instead of ids."""
+
+TIMESTAMPS: Final = About(
+    "local start timestamps",
+    "when a replica's oldest local record was written, so that thresholds in time are assumed to "
+    "be met",
+    Acl("READ", "topic", option="collector.timestamps"),
+    needs=(Needed(FetchRequest, "Kafka 2.4", lowest=_LOWEST, highest=_HIGHEST),),
+    idle="no replica has a local log whose first timestamp is unknown",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from kafka.protocol.admin import (
 )
 
 from streaming.bus.arrow import dictionary, numbers, texts
-from streaming.collector.about import About, Acl
+from streaming.collector.about import About, Acl, Needed
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import DeniedTopics
 from streaming.collector.listing import Array, PartitionListing, Placement
@@ -50,11 +50,18 @@ PRODUCERS: Final = About(
     "transaction producers",
     "which producer holds an open transaction",
     Acl("READ", "topic", option="collector.timestamps"),  # also needed for timestamps
+    needs=(Needed(DescribeProducersRequest, "Kafka 3.0", highest=0),),
+    idle="no transaction stays open from one cycle to the next",
 )
 TRANSACTIONAL_IDS: Final = About(
     "transactional ids",
     "the transactional id of an open transaction, and when it began",
     Acl("DESCRIBE", "transactional-id"),
+    needs=(
+        Needed(ListTransactionsRequest, "Kafka 3.0", highest=0),
+        Needed(DescribeTransactionsRequest, "Kafka 3.0", highest=0),
+    ),
+    idle="no transaction stays open from one cycle to the next",
 )
 
 AGAIN_MS: Final = 60_000

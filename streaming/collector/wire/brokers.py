@@ -232,6 +232,9 @@ class BrokerConnections:
         }
         self.bootstrap = bootstrap
         self.client_id: str = arguments["client_id"]
+        self.versions: dict[int, Versions] = {}  # of the newest connection to each broker
+        self.answered: dict[object, set[int]] = {}  # API keys of responses, by who asked
+        self.asker: object = None  # who asks now
         self._unreached: dict[int, Problem] = {}
         self._net = NetworkSelector(client_id=self.client_id)
         self._manager = _Manager(self._net, **arguments)
@@ -321,15 +324,18 @@ class BrokerConnections:
             self._unreached[broker] = problem
             return BrokerResponse((), problem, UNKNOWN)
         self._unreached.pop(broker, None)
+        self.versions[broker] = versions
+        requests = make(broker, versions)
         pending = [
             self._manager.send(_SentRequest(r), node_id=broker, request_timeout_ms=left_ms())
-            for r in make(broker, versions)
+            for r in requests
         ]
         bodies: list[bytes | None] = []
         failure, after_ms = None, UNKNOWN
-        for response in pending:
+        for request, response in zip(requests, pending, strict=True):
             try:
                 bodies.append((await self._manager.wait_for(response, left_ms())).body)
+                self.answered.setdefault(self.asker, set()).add(request.api_key)
                 after_ms = int((time.monotonic() - began_s) * 1_000)
             except (KafkaError, OSError) as error:
                 bodies.append(None)
