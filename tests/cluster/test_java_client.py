@@ -1,0 +1,81 @@
+"""``kafka-twin check`` tries Kafka's Java client too, in a JVM of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.checks.java_client import WITHOUT, of_java_client
+from streaming.lab.cluster import LocalCluster
+from streaming.runtime import jars
+from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
+from tests.waiting import patient_ms
+
+pytestmark = pytest.mark.cluster
+
+NOWHERE = "127.0.0.1:1"
+
+
+def said(cluster: LocalCluster, client: dict[str, Any], bus: str = "") -> list[str]:
+    config = Config(
+        cluster=ClusterConfig(bootstrap=cluster.bootstrap, client=client),
+        bus=BusConfig(bootstrap=bus),
+        collector=CollectorConfig(deadline_ms=patient_ms(3_000)),
+    )
+    return [str(each) for each in of_java_client(config)]
+
+
+def test_a_client_that_describes_the_cluster_is_answered(cluster: LocalCluster) -> None:
+    assert said(cluster, {}) == ["ok: Java client of cluster: asked and answered"]
+
+
+def test_each_section_is_tried_and_the_one_that_fails_is_named(cluster: LocalCluster) -> None:
+    [first, second] = said(cluster, {}, bus=NOWHERE)
+    assert first == "ok: Java client of cluster: asked and answered"
+    assert second.startswith(f"missing: Java client of bus: bus.bootstrap {NOWHERE}: ")
+    assert "no address in bootstrap answers" in second
+    assert second.endswith(f" -> {WITHOUT}")
+
+
+def test_what_the_java_client_cannot_be_given_names_the_setting(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "key.pem").write_text("no key\n")
+    key = str(tmp_path / "key.pem")
+    [line] = said(cluster, {"security_protocol": "SSL", "ssl_certfile": key, "ssl_keyfile": key})
+    assert line.startswith(f"missing: Java client of cluster: ssl_keyfile: {key} ")
+
+
+def test_a_jre_that_lacks_modules_is_said_in_one_line(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jlink = shutil.which("jlink", path=str(Path(jars.java()).resolve().parent))
+    if jlink is None:
+        pytest.skip("jlink is not beside this Java: a JDK is needed")
+    subprocess.run(
+        [jlink, "--add-modules", "java.base", "--output", str(tmp_path / "jre")], check=True
+    )
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jre"))
+    [line] = said(cluster, {})
+    assert line.startswith("missing: Java client of cluster: Java ")
+    assert "does not start Spark's JVM: FindException: Module " in line
+    assert " not found" in line
+    assert "\n" not in line
+
+
+def test_without_java_it_is_not_tried_and_check_says_what_does_not_work(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    jars.java.cache_clear()
+    try:
+        [line] = said(cluster, {})
+    finally:
+        jars.java.cache_clear()
+    assert line.startswith("missing: Java client of cluster: not tried: Java ")
+    assert line.endswith(f" -> {WITHOUT}")
