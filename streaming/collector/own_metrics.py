@@ -30,6 +30,11 @@ PROBLEMS: Final = Metric(
     "Problems of the newest cycle, by source: what the collector could not find out or send.",
     labels=("source",),
 )
+NOT_OFFERED: Final = Metric(
+    "collector_not_offered",
+    "Of the problems of the newest cycle, by source: brokers do not offer the request.",
+    labels=("source",),
+)
 ROUNDS: Final = Metric(
     "collector_rounds",
     "Rounds of what the collector reads beside its cycles, by source: groups, metrics of brokers.",
@@ -60,6 +65,7 @@ OWN: Final = (
     OVERRUNS,
     UNSENT,
     PROBLEMS,
+    NOT_OFFERED,
     ROUNDS,
     SENT_AT,
     ANSWERED_AT,

@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 from streaming.checks.cluster import of_cluster
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.log import CycleLog
+from streaming.collector.cycle.metrics import CycleMetrics
 from streaming.collector.outcome import Outcome, outcomes
 from streaming.collector.problem import NOT_OFFERED
 from streaming.collector.sources import ABOUT, SOURCES
@@ -174,6 +175,15 @@ def test_it_is_a_problem_of_each_cycle_and_one_line_of_the_log(cluster: FakeClus
             lacking = [p for p in observation.problems if p.error == NOT_OFFERED]
             assert sorted(p.source for p in lacking) == sorted(REDPANDA)
             cycle_log.cycle(collector.problems, 1.0, observation)
+    metrics = CycleMetrics("c", 1_000)
+    metrics.cycle_ended(observation.problems, 1.0)
+    counted = {
+        source: metrics.registry.get_sample_value(
+            "kafka_twin_collector_not_offered", {"cluster": "c", "source": source}
+        )
+        for source in ("metadata", *REDPANDA)
+    }
+    assert counted == {"metadata": 0, **dict.fromkeys(REDPANDA, 1)}
     logged = [line["source"] for line in lines if line.get("error") == NOT_OFFERED]
     assert sorted(logged) == sorted(REDPANDA)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from streaming.collector import own_metrics as own
 from streaming.collector.cycle.health import CycleHealth
-from streaming.collector.problem import Problem
+from streaming.collector.problem import NOT_OFFERED, Problem
 from streaming.collector.sources import ABOUT
 from streaming.runtime.program_metrics import ProgramMetrics
 
@@ -34,8 +34,10 @@ class CycleMetrics:
         self._metrics.add(own.CYCLES)
         self._metrics.observe(own.CYCLE_SECONDS, took_s)
         by_source = Counter(problem.source for problem in problems)
+        lacking = Counter(p.source for p in problems if p.error == NOT_OFFERED)
         for name in ABOUT:
             self._metrics.set(own.PROBLEMS, by_source[name], name)
+            self._metrics.set(own.NOT_OFFERED, lacking[name], name)
 
     def answered(self) -> None:
         """Note that a broker has answered."""
