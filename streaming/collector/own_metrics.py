@@ -32,7 +32,7 @@ PROBLEMS: Final = Metric(
 )
 NOT_OFFERED: Final = Metric(
     "collector_not_offered",
-    "Of the problems of the newest cycle, by source: brokers do not offer the request.",
+    "Requests that brokers do not offer, by source: problems that will not go away by themselves.",
     labels=("source",),
 )
 ROUNDS: Final = Metric(
