@@ -73,7 +73,7 @@ _OF_SETTINGS: Final = (
     InvalidRequestError,
     PolicyViolationError,
 )
-"""What a broker answers that refuses the settings of a topic; a service may use any of them."""
+"""Error codes with which brokers refuse the settings of a topic. Services differ in which one."""
 
 _RECENT: Final = 64
 """Records of each partition that are read to find the recorded number of shards."""

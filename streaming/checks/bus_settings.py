@@ -9,8 +9,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
+from kafka.errors import for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
 from streaming import bus
@@ -21,16 +23,15 @@ from streaming.collector.outcome import Outcome
 from streaming.collector.wire.brokers import CollectorError
 from streaming.collector.wire.config_requests import TOPIC
 from streaming.runtime.config import Config
+from streaming.runtime.kafka.clients import TOPIC_NOT_ALLOWED
+from twin.arrays.plain import counted
+from twin.declarations.table import UNKNOWN
 
 MIN_ISR: Final = "min.insync.replicas"
 _UNLIMITED: Final = -1
 
 _DESCRIBED: Final = 1
 """Version of DescribeConfigs: Kafka 1.1 and later have it."""
-
-
-def _differs(own: str, needed: str) -> bool:
-    return own != needed
 
 
 def _is_less(own: str, needed: str) -> bool:
@@ -96,7 +97,7 @@ _COSTS: Final[Mapping[tuple[str, str], _Cost]] = {
         _is_less, "older events, for the console and for an archive that was away"
     ),
 }
-"""What a difference costs, by topic without its prefix ("*" is all of them) and setting.
+"""What a worse value costs, by topic and setting. Topics have no prefix, and "*" means all of them.
 
 ``test_every_setting_has_a_cost`` compares this with ``topic_configs``.
 """
@@ -119,7 +120,8 @@ def of_settings(
     Raises:
         BusError: the bus cannot be reached.
     """
-    own = _actual(config, [name for name, topic in described.items() if not topic["error_code"]])
+    there = [name for name, topic in described.items() if not topic["error_code"]]
+    own, unread = _actual(config, there)
     found = False
     for name, needed in bus.topic_configs(config).items():
         settings = own.get(name)
@@ -128,11 +130,9 @@ def of_settings(
         for result in _of_topic(config, name, needed, settings, described[name]):
             found = True
             yield result
-    hidden = [name for name in described if name not in own]
-    if hidden:
-        why = f"{Outcome.REFUSED.value}: DESCRIBE_CONFIGS on topics {', '.join(hidden)}"
-        yield SourceResult(f"settings of bus topics: {why}")
-    elif not found:
+    for why, topics in groupby(sorted(unread, key=unread.__getitem__), unread.__getitem__):
+        yield SourceResult(f"settings of bus topics: {why} on topics {', '.join(topics)}")
+    if own and not unread and not found:
         yield CheckResult("bus topics have the settings that the programs need")
 
 
@@ -153,11 +153,11 @@ def _of_topic(
                 mend=_alter(config, name, f"{setting}={wanted}"),
             )
     replicas = min((len(p["replica_nodes"]) for p in topic["partitions"]), default=0)
-    min_isr = int(settings.get(MIN_ISR, "1"))
+    min_isr = int(settings.get(MIN_ISR, UNKNOWN))
     if replicas and min_isr > replicas:
         yield CheckResult(
             f"bus topic {name}: {MIN_ISR} = {min_isr}, but its partitions have "
-            f"{replicas} replica{'s' * (replicas > 1)}",
+            f"{counted(replicas, 'replica')}",
             "all writes: brokers refuse each of them",
             essential=True,
             mend=_alter(config, name, f"{MIN_ISR}={max(1, replicas - 1)}"),
@@ -177,8 +177,10 @@ def _alter(config: Config, topic: str, setting: str) -> str:
     return shlex.join([*words, "--topic", topic, "--add-config", setting])
 
 
-def _actual(config: Config, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The settings of these topics, by name; without those that may not be read.
+def _actual(
+    config: Config, names: Sequence[str]
+) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """The settings of these topics by name, and of the others why they are not known.
 
     Raises:
         BusError: no broker can be reached.
@@ -197,10 +199,19 @@ def _actual(config: Config, names: Sequence[str]) -> dict[str, dict[str, str]]:
     except CollectorError as error:
         raise BusError(str(error)) from None
     if body is None:
-        return {}
+        why = f"{Outcome.FAILED.value}: no broker has answered DescribeConfigs"
+        return {}, dict.fromkeys(names, why)
     results = DescribeConfigsResponse.decode(body, version=_DESCRIBED).results
-    return {
+    own = {
         result.resource_name: {c.name: c.value for c in result.configs if c.value is not None}
         for result in results
         if not result.error_code
     }
+    unread = {r.resource_name: _why_not(r.error_code) for r in results if r.error_code}
+    return own, unread
+
+
+def _why_not(code: int) -> str:
+    if code == TOPIC_NOT_ALLOWED:
+        return f"{Outcome.REFUSED.value}: DESCRIBE_CONFIGS"
+    return f"{Outcome.FAILED.value}: {for_code(code).__name__}"

@@ -36,7 +36,10 @@ def of_java_client(config: Config) -> Iterator[CheckResult]:
     why = _why_not_tried()
     texts = dict.fromkeys(sections, f"{Outcome.NOT_TRIED.value}: {why}") if why else None
     if texts is None:
-        asked = {n: {"bootstrap": b, "client": dict(c)} for n, (b, c) in sections.items()}
+        asked = {
+            name: {"bootstrap": bootstrap, "client": dict(client)}
+            for name, (bootstrap, client) in sections.items()
+        }
         texts = _tried(
             json.dumps({"sections": asked, "within_ms": config.collector.deadline_ms}),
             list(sections),

@@ -20,7 +20,7 @@ from streaming.runtime.config import Config
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What the collector reads in the background, read once; and how all sources came about."""
+    """What the collector reads in the background, read once, and the outcome of each source."""
 
     groups: GroupRound | None  # None if they cannot be read or are switched off
     group_problems: Sequence[Problem]

@@ -1,6 +1,6 @@
 """How the data of each source came about: one of five outcomes, never none.
 
-The list is that of the sources' ``About``s, so a source that no code speaks of is *not tried*.
+The list has each ``About`` of the sources, so a source that has recorded nothing is *not tried*.
 What brokers do not offer follows from their own lists of versions (ApiVersions), which a client
 gets with each connection: no request is needed to know it.
 """

@@ -155,7 +155,7 @@ def _problem(broker: int, url: str, error: Exception) -> Problem:
 
 
 def _first_series(body: bytes) -> str:
-    """What is served instead: other exporters, such as a node's, are told by it."""
+    """A series that is served instead. A reader recognises by it another exporter, say a node's."""
     found = _SERIES.search(body)
     return f"it serves {found[1].decode()} and others" if found else "it serves no series"
 
