@@ -26,9 +26,9 @@ from kafka.errors import (
 from kafka.future import Future
 from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.net.compat import KafkaNetClient
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from streaming.runtime.kafka.dialing import Dialer, Place
+from streaming.runtime.kafka.transports import PlainTransport, TLSTransport
 
 _FINAL: Final = (AuthorizationError, IncompatibleBrokerVersion, SaslAuthenticationFailedError)
 """Errors that another attempt at the same address would repeat."""
@@ -67,9 +67,9 @@ class RacingManager(KafkaConnectionManager):  # type: ignore[misc]
         connected = await dialer.connect(node, timeout_at, self.wait_for)
         if self.ssl_enabled:
             tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
-            transport = KafkaSSLTransport(self._net, connected, host=node.host, **tls)
+            transport = TLSTransport(self._net, connected, host=node.host, **tls)
         else:
-            transport = KafkaTCPTransport(self._net, connected, host=node.host)
+            transport = PlainTransport(self._net, connected, host=node.host)
         try:
             await transport.handshake()
         except Exception as error:  # of the sockets, of TLS, of the client

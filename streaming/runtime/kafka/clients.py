@@ -201,9 +201,7 @@ def _explained(cause: str) -> str:
     """A cause as kafka-python words it, once and with what it often means."""
     text = _reworded(cause)[:300]
     if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
-        # The client often misses the broker's last bytes: it reads them with the end.
-        text += "; a refused login or a wrong security_protocol ends like this"
-        return text + iam_tokens.why_refused()
+        return f"{text}; a refused login or a wrong security_protocol ends like this"
     return _with_opinion(text)
 
 
