@@ -8,6 +8,7 @@ interrupted is repeated with the same records, and each table takes each batch o
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -20,8 +21,9 @@ from streaming.archive.batches import Batches
 from streaming.archive.own_metrics import OWN
 from streaming.history.archive.delta import ArchiveError, ArchiveTables
 from streaming.query.causes import cause
+from streaming.query.client_files import ClientFiles
 from streaming.query.heartbeat import beating
-from streaming.query.query import QueryError, end_batch_and_stop, source_options
+from streaming.query.query import QueryError, end_batch_and_stop, source_options, until_end
 from streaming.query.session import spark_session
 from streaming.query.state.checkpoint import location
 from streaming.runtime.config import Config
@@ -107,18 +109,22 @@ def _run(config: Config, stop: threading.Event, metrics: ProgramMetrics) -> None
     checkpoint = location(config.query.checkpoint)
     with spark_session(config) as spark, beating(spark, checkpoint):
         batches = Batches(spark, config, tables, metrics)
-        query = start(spark, config, batches)
         log.info("running", path=config.archive.path, checkpoint=checkpoint)
-        try:
-            _watch(query, batches, stop, config)
-        finally:
-            end_batch_and_stop(query)
+        while not stop.is_set():
+            files = ClientFiles(config.bus_client)
+            query = start(spark, config, batches)
+            try:
+                _watch(query, batches, until_end(stop, files), config)
+            finally:
+                end_batch_and_stop(query)
 
 
-def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event, config: Config) -> None:
+def _watch(
+    query: StreamingQuery, batches: Batches, has_ended: Callable[[], bool], config: Config
+) -> None:
     """Wait for the end; touch a file while there is progress."""
     batch = None
-    while not stop.wait(0.5):
+    while not has_ended():
         if not query.isActive:
             raise batches.failure or QueryError(cause(query, f"bus {config.bus_bootstrap}"))
         newest = query.lastProgress

@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from streaming.query.logins.iam import options as iam_options
 from streaming.query.logins.jaas import jaas
 from streaming.query.logins.token_endpoint import endpoint_of
-from streaming.query.private_keys import KeyFormatError, pkcs8
+from streaming.query.private_keys import KeyFormatError, pkcs8, require_pair
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka.dialing import SETTING as ELSEWHERE
 from streaming.runtime.kafka.iam import PREFIX as IAM
@@ -46,6 +46,10 @@ class UnsupportedSetting(UserError, ValueError):  # noqa: N818 - it is one
 
 def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
     """Options for Spark's Kafka source and sink.
+
+    They have what is in the files, and not their names: Spark keeps a client for as long as its
+    options are the same, and Kafka's Java client reads no file again. Nor do executors on other
+    machines need the files. Exceptions are a keytab and a token of an executor's own.
 
     Raises:
         UnsupportedSetting: a security setting the Java client cannot be given.
@@ -136,7 +140,8 @@ def _of_client(oauth: OAuth) -> dict[str, str]:
     if oauth.scope:
         options["scope"] = oauth.scope
     if oauth.cafile:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": oauth.cafile}
+        text = _text(f"{OAUTH}cafile", oauth.cafile)
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": text}
     return options
 
 
@@ -149,31 +154,28 @@ def _runs_here() -> bool:
 def _tls(client: Mapping[str, Any]) -> dict[str, str]:
     options: dict[str, str] = {}
     if "ssl_cafile" in client:
-        # As text: Spark keeps a producer for as long as its options are the same, and it would not
-        # read a file again. Nor do executors need the file.
         options |= {
             "ssl.truststore.type": "PEM",
             "ssl.truststore.certificates": _text("ssl_cafile", str(client["ssl_cafile"])),
         }
     if "ssl_certfile" in client:
-        certificate = str(client["ssl_certfile"])
-        options |= {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": _text("ssl_certfile", certificate),
-            "ssl.keystore.key": _key(client, certificate),
-        }
+        options |= {"ssl.keystore.type": "PEM"} | _pair(client, str(client["ssl_certfile"]))
     if str(client.get("ssl_check_hostname", True)).lower() == "false":
         options["ssl.endpoint.identification.algorithm"] = ""
     return options
 
 
-def _key(client: Mapping[str, Any], certificate: str) -> str:
+def _pair(client: Mapping[str, Any], chain: str) -> dict[str, str]:
+    """The certificate and its key."""
+    certificates = _text("ssl_certfile", chain)
     name = "ssl_keyfile" if "ssl_keyfile" in client else "ssl_certfile"
-    path = str(client.get(name, certificate))
+    path = str(client.get(name, chain))
     try:
-        return pkcs8(_read(name, path), str(client.get("ssl_password", "")))
+        key = pkcs8(_read(name, path), str(client.get("ssl_password", "")))
+        require_pair(certificates, key)
     except KeyFormatError as error:
         raise UnsupportedSetting(f"{name}: {path} {error}") from None
+    return {"ssl.keystore.certificate.chain": certificates, "ssl.keystore.key": key}
 
 
 def _read(name: str, path: str) -> bytes:

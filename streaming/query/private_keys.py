@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 _BEGIN: Final = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 
@@ -50,3 +52,28 @@ def pkcs8(pem: bytes, password: str) -> str:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     ).decode()
+
+
+def require_pair(certificates: str, key: str) -> None:
+    """Refuse a key that is not that of the first certificate: a broker would only say that the
+    handshake failed. Where files are renewed one after the other, they are such for a moment.
+
+    Args:
+        certificates: a chain, as PEM.
+        key: as ``pkcs8`` gives it.
+
+    Raises:
+        KeyFormatError: it belongs to another certificate.
+    """
+    try:
+        certified = x509.load_pem_x509_certificate(certificates.encode()).public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        return  # Java, which reads certificates that this library refuses, has the last word
+    own = serialization.load_pem_private_key(key.encode(), None).public_key()
+    if _encoded(certified) != _encoded(own):
+        raise KeyFormatError("is not the key of the certificate in ssl_certfile")
+
+
+def _encoded(key: PublicKeyTypes) -> bytes:
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return key.public_bytes(serialization.Encoding.DER, form)

@@ -5,7 +5,7 @@ reads as observations. It is a separate query because a source asks the leader o
 before each batch: while a broker of the watched cluster is frozen, only that query waits for it.
 
 ``run`` blocks until SIGTERM or SIGINT, and then lets the running batch end, so that the next start
-does not write it again.
+does not write it again. When the certificates of its clients are renewed, both queries start again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming import bus
 from streaming.query.batch_metrics import BatchMetrics
 from streaming.query.causes import cause
+from streaming.query.client_files import ClientFiles
 from streaming.query.cluster_shard import ClusterShard, without_reports
 from streaming.query.heartbeat import beating
 from streaming.query.kafka_options import kafka_options
@@ -46,6 +47,7 @@ from streaming.runtime.stop import on_stop_signal
 
 OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60
+WATCH_EVERY_SECONDS: Final = 0.5
 AGAIN_AFTER_SECONDS: Final = 10
 LOOK_FOR_CYCLES_EVERY_MS: Final = 200
 """How soon a cycle is noticed once all of it is on the bus; a look asks brokers for their ends."""
@@ -277,19 +279,25 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
             if config.query.remote_log_metadata:
                 beside = _RemoteSegmentsQuery(spark, config)
             log.info("running", checkpoint=checkpoint)
+            clients = [config.bus_client, *([config.cluster.client] if beside else [])]
             longest_ms = max(config.collector.interval_ms, config.query.trigger_ms)
             stall = Stall(spark.sparkContext, 3 * longest_ms / 1_000)
 
             def run_query() -> None:
+                files = ClientFiles(*clients)
                 query = start(spark, config)
                 try:
-                    _watch(query, beside, stop, stall, metrics, cluster, config)
+                    ended = until_end(stop, files)
+                    _watch(query, beside, ended, stall, metrics, cluster, config)
                 finally:
                     end_batch_and_stop(query)
-                    for ended in metrics.update(query):
-                        cluster.take(ended)
+                    for done in metrics.update(query):
+                        cluster.take(done)
 
-            run_despite_late_worker(run_query)
+            while not stop.is_set():
+                run_despite_late_worker(run_query)
+                if beside is not None:
+                    beside.stop()  # its clients are made of the same files
         finally:  # an existing session must continue without it, also after an error
             if beside is not None:
                 beside.stop()
@@ -349,7 +357,7 @@ class _RemoteSegmentsQuery:
 def _watch(
     query: StreamingQuery,
     beside: _RemoteSegmentsQuery | None,
-    stop: threading.Event,
+    has_ended: Callable[[], bool],
     stall: Stall,
     metrics: BatchMetrics,
     cluster: ClusterShard,
@@ -358,7 +366,7 @@ def _watch(
     """Wait for the end; log the progress once a minute, and touch a file while there is
     progress."""
     waited, batch = 0.0, None
-    while not stop.wait(0.5):
+    while not has_ended():
         if not query.isActive:
             raise QueryError(cause(query, f"bus {config.bus_bootstrap}"))
         # Progress: no batch runs, or another one has ended. A hanging batch is not progress.
@@ -375,9 +383,15 @@ def _watch(
         if beside is not None:
             beside.check()
             metrics.remote_segments(running=beside.is_running)
-        waited += 0.5
+        waited += WATCH_EVERY_SECONDS
         if newest is not None and waited % REPORT_EVERY_SECONDS == 0:
             log.info("progress", **log_fields(newest))
+
+
+def until_end(stop: threading.Event, files: ClientFiles) -> Callable[[], bool]:
+    """A wait for the next look at a query: it says whether the query is to end, since the program
+    stops or its clients' files are renewed."""
+    return lambda: stop.wait(WATCH_EVERY_SECONDS) or files.are_renewed()
 
 
 def end_batch_and_stop(query: StreamingQuery) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 import structlog
 
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka.pem_files import Stamp, stamp
 
 log = structlog.get_logger("tls")
-
-_Stamp = tuple[tuple[int, int, int], ...]
 
 
 class CertificateError(UserError):
@@ -35,7 +34,7 @@ class Certificate:
     chain: Path
     key: Path
     context: ssl.SSLContext = field(init=False)
-    _seen: _Stamp = ()
+    _seen: tuple[Stamp | None, ...] = ()
 
     def __post_init__(self) -> None:
         """Read both files.
@@ -43,7 +42,7 @@ class Certificate:
         Raises:
             CertificateError: they cannot be read, or do not belong together.
         """
-        self._seen = self._stamp()
+        self._seen = self._stamps()
         self.context = self._read()
 
     def look(self) -> None:
@@ -52,13 +51,10 @@ class Certificate:
         Files that cannot be used, as in the middle of a change, are tried again, and the old
         certificate stays.
         """
-        try:
-            stamp = self._stamp()
-        except CertificateError:
-            return  # in the middle of a change
-        if stamp == self._seen:
+        now = self._stamps()
+        if now == self._seen or None in now:  # None: in the middle of a change
             return
-        self._seen = stamp  # of before they are read: what changes meanwhile is read next time
+        self._seen = now  # of before they are read: what changes meanwhile is read next time
         try:
             self._read()
             self.context.load_cert_chain(self.chain, self.key)
@@ -68,6 +64,11 @@ class Certificate:
         log.info("the certificate was read again", file=str(self.chain))
 
     def _read(self) -> ssl.SSLContext:
+        for path in (self.chain, self.key):  # OpenSSL does not say which of them it cannot read
+            try:
+                path.open("rb").close()
+            except OSError as error:
+                raise CertificateError(f"certificate: {path}: {error.strerror}") from None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
@@ -79,13 +80,5 @@ class Certificate:
             ) from None
         return context
 
-    def _stamp(self) -> _Stamp:
-        """What changes when a file does, also behind a symbolic link as Kubernetes has them."""
-        found = []
-        for path in (self.chain, self.key):
-            try:
-                of = path.stat()
-            except OSError as error:
-                raise CertificateError(f"certificate: {path}: {error.strerror}") from None
-            found.append((of.st_ino, of.st_mtime_ns, of.st_size))
-        return tuple(found)
+    def _stamps(self) -> tuple[Stamp | None, ...]:
+        return stamp(self.chain), stamp(self.key)

@@ -80,6 +80,24 @@ def with_signed_urls(
 _VERIFIER: Final = Path(__file__).parent / "java" / "SignedUrls.java"
 
 
+def with_certificates(folder: Path, own: Path, trusted: Path) -> tuple[LocalCluster, str]:
+    """A cluster of one node, not started, and the address at which clients need certificates.
+
+    Args:
+        folder: for its files.
+        own: the key and the certificate of the broker, as PEM.
+        trusted: certificates of those who may sign the certificates of clients, as PEM.
+    """
+    settings = {
+        "ssl.client.auth": "required",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(own),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(trusted),
+    }
+    return _one_node(folder, "SSL", settings)
+
+
 def with_kerberos(
     folder: Path, host: str, keytab: Path, principal: str, krb5_conf: Path, session_s: int
 ) -> tuple[LocalCluster, str]:

@@ -223,11 +223,13 @@ def test_only_secrets_are_masked(tmp_path: Path):
     }  # fmt: skip
 
 
-def test_the_java_client_asks_the_same_endpoint():
+def test_the_java_client_asks_the_same_endpoint(tmp_path: Path):
+    authority = tmp_path / "ca.pem"
+    authority.write_text("one\ntwo\n")
     made = kafka_options(
         "b:1",
         {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", **ENDPOINT,
-         f"{OWN}client_secret": 'h"u\\sh', f"{OWN}scope": "kafka", f"{OWN}cafile": "/ca.pem",
+         f"{OWN}client_secret": 'h"u\\sh', f"{OWN}scope": "kafka", f"{OWN}cafile": str(authority),
          f"{OWN}extensions": "logicalCluster=lkc-1, identityPoolId=pool-2"},
     )  # fmt: skip
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLogin"
@@ -239,5 +241,5 @@ def test_the_java_client_asks_the_same_endpoint():
         "kafka.sasl.oauthbearer.token.endpoint.url": "https://login.test/token",
         "kafka.sasl.jaas.config": f'{module}Module required extension_logicalCluster="lkc-1" '
         'extension_identityPoolId="pool-2" clientId="twin" clientSecret="h\\"u\\\\sh" '
-        'scope="kafka" ssl.truststore.type="PEM" ssl.truststore.location="/ca.pem";',
+        'scope="kafka" ssl.truststore.type="PEM" ssl.truststore.certificates="one\\ntwo\\n";',
     }

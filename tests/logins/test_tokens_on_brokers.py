@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,17 @@ def test_a_client_goes_on_after_it_was_idle_for_longer_than_a_token(
         admin.list_topics()
         time.sleep(15)
         admin.list_topics()
+
+
+def test_the_java_client_trusts_who_signed_the_endpoint_s_certificate(
+    login: str, provider: IdentityProvider, tmp_path: Path
+):
+    with serving(copy(provider), tls=True) as secured:
+        trusted = section(secured, cafile=str(provider.folder / "idp.pem"))
+        done = java_client.asks_for_s(tmp_path, kafka_options(login, trusted), 1)
+        assert done.returncode == 0, done.stderr[-2_000:]
+        done = java_client.asks_for_s(tmp_path, kafka_options(login, section(secured)), 1)
+        assert "unable to find valid certification path" in done.stderr
 
 
 def test_each_wrong_login_is_one_line(login: str, provider: IdentityProvider, tmp_path: Path):

@@ -11,6 +11,7 @@ pytest.importorskip("cryptography", reason="cryptography is not installed")
 
 from streaming.query.kafka_options import UnsupportedSetting, kafka_options
 from streaming.query.private_keys import KeyFormatError, pkcs8
+from tests.logins.authority import Authority
 
 PASSWORD = "p ss'w\u00f6rd"
 PKCS8 = "-----BEGIN PRIVATE KEY-----"
@@ -73,6 +74,20 @@ def test_what_cannot_be_used_is_said(ec: bytes):
     ):
         with pytest.raises(KeyFormatError, match=message):
             pkcs8(pem, password)
+
+
+def test_a_key_of_another_certificate_is_refused(tmp_path: Path):
+    pairs = [Authority("one").issue("twin") for _ in range(2)]
+    (tmp_path / "cert.pem").write_text(pairs[0][0])
+    for (_, key), fits in zip(pairs, (True, False), strict=True):
+        (tmp_path / "key.pem").write_text(key)
+        client = {"ssl_certfile": str(tmp_path / "cert.pem"),
+                  "ssl_keyfile": str(tmp_path / "key.pem")}  # fmt: skip
+        if fits:
+            assert "kafka.ssl.keystore.key" in kafka_options("b:1", client)
+            continue
+        with pytest.raises(UnsupportedSetting, match=r"is not the key of the certificate in ssl"):
+            kafka_options("b:1", client)
 
 
 def test_the_query_names_the_file(tmp_path: Path, ec: bytes):

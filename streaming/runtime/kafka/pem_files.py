@@ -6,8 +6,11 @@ how to make PEM of it.
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import Final
+
+Stamp = tuple[int, int, int]
 
 _JAVA_STORES: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """JKS and JCEKS: the magic numbers of ``sun.security.provider.JavaKeyStore``."""
@@ -50,6 +53,16 @@ def other_form(path: str, *, holds_key: bool) -> str:
         return _advised("a PKCS#12 store", _of_pkcs12(given, made, which))
     kind = "pkey" if content.startswith(_INTEGER) else "x509"
     return _advised("in DER", f"openssl {kind} -inform DER -in {given} -out {made}")
+
+
+def stamp(path: str | os.PathLike[str]) -> Stamp | None:
+    """What changes when a file does, also behind a symbolic link as Kubernetes has them; None if it
+    cannot be looked at."""
+    try:
+        of = os.stat(path)
+    except OSError:
+        return None
+    return of.st_ino, of.st_mtime_ns, of.st_size
 
 
 def _advised(form: str, command: str) -> str:
