@@ -11,8 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from streaming.lab import class_archive
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.runtime import class_archive, jars
+from streaming.runtime import jars
 
 KEPT: Final = 3
 """As many of each program: an environment has its own, of 150 MB for Spark."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from streaming.runtime import class_archive
+from streaming.lab import class_archive
 from streaming.runtime.errors import forget_secrets
 from tests.examples import examples
 from tests.marks import can_match, marks_written, names_in

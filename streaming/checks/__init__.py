@@ -13,13 +13,16 @@ from streaming.checks.bus import of_bus
 from streaming.checks.cluster import of_cluster
 from streaming.checks.java_client import of_java_client
 from streaming.checks.machine import of_machine
+from streaming.checks.places import of_places
 from streaming.runtime.config import Config
 
 
 def check(config: Config, out: TextIO) -> bool:
     """Print the result of each check; return whether the twin can run."""
     usable = True
-    for findings in (of_cluster(config), of_bus(config), of_machine(), of_java_client(config)):
+    for findings in (
+        of_cluster(config), of_bus(config), of_machine(), of_java_client(config), of_places(config),
+    ):  # fmt: skip
         for finding in findings:
             print(finding, file=out, flush=True)
             usable &= not (finding.without and finding.essential)

@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 from kafka.errors import KafkaError
 
-from streaming.lab import prometheus
+from streaming.lab import class_archive, prometheus
 from streaming.lab.cluster import LocalCluster
 from streaming.lab.cluster_config import ClusterLayout
 from streaming.lab.consumers import Consumers
@@ -32,7 +32,7 @@ from streaming.lab.scripts.by_name import SCRIPTS
 from streaming.lab.scripts.report import as_text, report_since
 from streaming.lab.scripts.scenarios import LAG_MS, ScriptFailed, Stage
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
-from streaming.runtime import class_archive, jars
+from streaming.runtime import jars
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka import clients

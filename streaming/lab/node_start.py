@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from streaming.lab import node_logs
+from streaming.lab import class_archive, node_logs
 from streaming.lab.cluster_config import (
     HOST,
     ClusterError,
@@ -18,7 +18,7 @@ from streaming.lab.cluster_config import (
     logging_options,
     write_files,
 )
-from streaming.runtime import class_archive, jars
+from streaming.runtime import jars
 
 MAIN: Final = "kafka.Kafka"
 """The class whose process is a node."""

@@ -14,11 +14,12 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from streaming.query.logins import iam
-from streaming.query.state.checkpoint import local_folder, require_shared
+from streaming.query.state.checkpoint import require_shared
 from streaming.runtime import jars
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka.kerberos import java_option
+from streaming.runtime.local_folder import local_folder
 
 STOP_WITHIN_SECONDS: Final = 60
 TASK_TRIES: Final = 12

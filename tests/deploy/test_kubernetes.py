@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from deploy import generate
-from streaming.query.state.checkpoint import local_folder
 from streaming.runtime.config import load
+from streaming.runtime.local_folder import local_folder
 from streaming.runtime.ports.probes import ALIVE, READY
 
 ROOT = Path(__file__).resolve().parents[2]

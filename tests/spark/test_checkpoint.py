@@ -9,8 +9,9 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from streaming.query.session import log_file
-from streaming.query.state.checkpoint import CheckpointError, local_folder, location, require_shared
+from streaming.query.state.checkpoint import CheckpointError, location, require_shared
 from streaming.runtime.config import Config, QueryConfig
+from streaming.runtime.local_folder import local_folder
 
 URLS = (
     "hdfs://namenode:8020/twin", "s3a://bucket/twin", "gs://bucket/twin", "file:///var/twin",

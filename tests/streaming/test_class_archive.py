@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.runtime import class_archive, jars
+from streaming.lab import class_archive
+from streaming.runtime import jars
 
 FROM_ARCHIVE = "source: shared objects file (top)"
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final
 
 from streaming.runtime.errors import UserError
-
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-_URL_OF_FOLDER: Final = re.compile(r"file:(?://[^/]*)?(/.*)")
-"""Hadoop takes each character of a path literally, also ``%``, ``?`` and ``#``."""
+from streaming.runtime.local_folder import URL, local_folder
 
 
 class CheckpointError(UserError):
@@ -26,16 +22,8 @@ def location(checkpoint: str, *below: str) -> str:
         checkpoint: ``query.checkpoint``, such as s3a://bucket/twin or .kafka-twin/checkpoint.
         below: folders in it.
     """
-    base = checkpoint if _URL.match(checkpoint) else f"file://{Path(checkpoint).resolve()}"
+    base = checkpoint if URL.match(checkpoint) else f"file://{Path(checkpoint).resolve()}"
     return "/".join((base.rstrip("/"), *below))
-
-
-def local_folder(checkpoint: str) -> Path | None:
-    """The folder on this machine, or None if the checkpoint is elsewhere."""
-    if not _URL.match(checkpoint):
-        return Path(checkpoint).resolve()
-    here = _URL_OF_FOLDER.match(checkpoint)
-    return Path(here[1]) if here else None
 
 
 def require_shared(checkpoint: str, master: str, is_shared: bool) -> None:

@@ -12,7 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming.query.causes import first_line
-from streaming.query.state.checkpoint import CheckpointError, local_folder
+from streaming.query.state.checkpoint import CheckpointError
+from streaming.runtime.local_folder import local_folder
 
 
 class Folder:
