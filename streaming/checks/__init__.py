@@ -7,10 +7,14 @@ written.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from typing import TextIO
 
 from streaming.checks.bus import of_bus
 from streaming.checks.cluster import of_cluster
+from streaming.checks.finding import CheckResult
 from streaming.checks.java_client import of_java_client
 from streaming.checks.machine import of_machine
 from streaming.checks.places import of_places
@@ -20,10 +24,14 @@ from streaming.runtime.config import Config
 def check(config: Config, out: TextIO) -> bool:
     """Print the result of each check; return whether the twin can run."""
     usable = True
-    for findings in (
-        of_cluster(config), of_bus(config), of_machine(), of_java_client(config), of_places(config),
-    ):  # fmt: skip
-        for finding in findings:
+    with ThreadPoolExecutor(1) as beside:  # its JVM starts while brokers are asked
+        java_client = beside.submit(lambda: list(of_java_client(config)))
+        brokers, machine = (of_cluster(config), of_bus(config)), (of_machine(), _of(java_client))
+        for finding in chain(*brokers, *machine, of_places(config)):
             print(finding, file=out, flush=True)
             usable &= not (finding.without and finding.essential)
     return usable
+
+
+def _of(findings: Future[list[CheckResult]]) -> Iterator[CheckResult]:
+    yield from findings.result()

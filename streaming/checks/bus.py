@@ -14,8 +14,8 @@ from streaming.bus import BusError, Reader, Sender
 from streaming.bus.clients import failed
 from streaming.checks.bus_settings import of_settings
 from streaming.checks.cluster_rights import first_answer, may_not
-from streaming.checks.finding import CheckResult, missing, there
-from streaming.checks.rights import Right, right_for, rights, which_grants
+from streaming.checks.finding import CheckResult, missing, not_known, there
+from streaming.checks.rights import Right, right_for, rights
 from streaming.collector.wire.brokers import CollectorError
 from streaming.runtime.config import Config, ConfigError
 from twin.arrays.plain import counted
@@ -44,7 +44,7 @@ def of_bus(config: Config) -> Iterator[CheckResult]:
         yield from of_settings(config, described)
         lacking = _missing_on(config, described)
         for right in lacking:
-            yield missing(right, essential=True)
+            yield missing(config, right, essential=True)
         yield _watch_group(config)
         readable = [t for t in name if not _lacks(lacking, "READ", t)]
         if {name.observations, name.snapshots} <= set(readable):
@@ -67,7 +67,7 @@ def of_bus(config: Config) -> Iterator[CheckResult]:
             yield CheckResult("bus topics can be read from")
     except (BusError, ConfigError) as error:
         if isinstance(error, BusError) and error.may_not_create:
-            yield missing(right_for(config, "bus topics"), f": {error}", essential=True)
+            yield missing(config, right_for(config, "bus topics"), f": {error}", essential=True)
         else:
             yield CheckResult(str(error), _NO_TALK, essential=True)
 
@@ -85,10 +85,10 @@ def _watch_group(config: Config) -> CheckResult:
     except CollectorError as error:
         raise BusError(str(error)) from None
     if body is None:
-        return missing(right, ": not known, no broker has answered")
+        return not_known(right, ", no broker has answered")
     answer = HeartbeatResponse.decode(body, version=_OLDEST)
     if answer.error_code == GroupAuthorizationFailedError.errno:
-        return missing(right, which_grants(config, right))
+        return missing(config, right)
     return there(right)
 
 

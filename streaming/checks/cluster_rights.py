@@ -26,8 +26,8 @@ from kafka.protocol.admin import (
     DescribeTransactionsResponse,
 )
 
-from streaming.checks.finding import CheckResult, missing, there
-from streaming.checks.rights import Right, rights, which_grants
+from streaming.checks.finding import CheckResult, missing, not_known, there
+from streaming.checks.rights import Right, rights
 from streaming.collector.problem import Problem
 from streaming.collector.sources.metadata import MetadataSource
 from streaming.collector.wire.brokers import (
@@ -70,9 +70,9 @@ def of_rights(
                 if finding := next(asks, _nothing)(config, right, admin):
                     yield finding
                 elif right.of_any_topic and not has_topics:
-                    yield missing(right, ": not known, there is no topic to ask of")
+                    yield not_known(right, ", there is no topic to ask of")
                 elif refused & set(right.wants):
-                    yield missing(right)
+                    yield missing(config, right)
                 elif not incomplete & set(right.wants):
                     yield there(right)
     except (CollectorError, KafkaError, OSError, ValueError) as error:
@@ -92,20 +92,20 @@ def _nothing(_: Config, __: Right, ___: KafkaAdminClient) -> CheckResult | None:
     return None
 
 
-def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> CheckResult | None:
+def _topics(config: Config, right: Right, admin: KafkaAdminClient) -> CheckResult | None:
     """A topic with a random name may not be described, so other topics may be hidden as well."""
     [topic] = admin.describe_topics([f"kafka-twin-check-{uuid4().hex}"])
-    return missing(right) if topic["error_code"] == clients.TOPIC_NOT_ALLOWED else None
+    return missing(config, right) if topic["error_code"] == clients.TOPIC_NOT_ALLOWED else None
 
 
 def _commands(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
     """Ask Kafka which operations are authorized; trying would alter the cluster."""
     allowed = _authorized_on_cluster(config)
     if not allowed:  # without DESCRIBE on the cluster Kafka does not report its rights
-        return missing(right, ": not known without DESCRIBE on the cluster (or before Kafka 2.8)")
+        return not_known(right, " without DESCRIBE on the cluster (or before Kafka 2.8)")
     if right.operation in allowed:
         return there(right)
-    return missing(right, which_grants(config, right))
+    return missing(config, right)
 
 
 def _authorized_on_cluster(config: Config) -> frozenset[str]:
@@ -155,10 +155,10 @@ def _groups(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | 
     name = f"kafka-twin-check-{uuid4().hex}"
     body = first_answer(config, DescribeGroupsRequest(groups=[name]), _OLDEST)
     if body is None:
-        return missing(right, ": not known, no broker has described a group")
+        return not_known(right, ", no broker has described a group")
     [group] = DescribeGroupsResponse.decode(body, version=_OLDEST).groups
     is_denied = group.error_code == GroupAuthorizationFailedError.errno
-    return missing(right) if is_denied else there(right)
+    return missing(config, right) if is_denied else there(right)
 
 
 def _transactional_ids(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
@@ -166,10 +166,10 @@ def _transactional_ids(config: Config, right: Right, _: KafkaAdminClient) -> Che
     request = DescribeTransactionsRequest(transactional_ids=[f"kafka-twin-check-{uuid4().hex}"])
     body = first_answer(config, request, _OLDEST)
     if body is None:
-        return missing(right, ": not known, no broker describes transactions (Kafka before 3.0)")
+        return not_known(right, ", no broker describes transactions (Kafka before 3.0)")
     [state] = DescribeTransactionsResponse.decode(body, version=_OLDEST).transaction_states
     is_denied = state.error_code == TransactionalIdAuthorizationFailedError.errno
-    return missing(right) if is_denied else there(right)
+    return missing(config, right) if is_denied else there(right)
 
 
 def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> CheckResult | None:
@@ -185,7 +185,7 @@ def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> CheckR
     if not denied:
         return there(right)
     some = ", ".join(denied[:_MOST_NAMES]) + (", ..." if len(denied) > _MOST_NAMES else "")
-    return missing(right, f" ({len(denied)} of {len(watched)}: {some})")
+    return missing(config, right, f" ({len(denied)} of {len(watched)}: {some})")
 
 
 def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
@@ -197,8 +197,8 @@ def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> Check
         why = "the cluster has no remote storage, or another metadata manager for it"
         return CheckResult(f"topic {right.name} does not exist: {why}", right.without)
     if access is ReadAccess.UNKNOWN:
-        return missing(right, ": not known, no broker has described the topic")
-    return there(right) if access is ReadAccess.ALLOWED else missing(right)
+        return not_known(right, ", no broker has described the topic")
+    return there(right) if access is ReadAccess.ALLOWED else missing(config, right)
 
 
 _ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], CheckResult | None]]] = {

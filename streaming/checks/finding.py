@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streaming.checks.rights import Right
+from streaming.checks.rights import Right, grant_to_user
+from streaming.runtime.config import Config
 from streaming.runtime.errors import without_secrets
 
 
@@ -30,9 +31,17 @@ class SourceResult(CheckResult):
         return without_secrets(f"source {self.what}")
 
 
-def missing(right: Right, more: str = "", *, essential: bool = False) -> CheckResult:
-    """The result for a missing right."""
-    return CheckResult(f"{right}{more}", right.without, essential)
+def missing(
+    config: Config, right: Right, more: str = "", *, essential: bool = False
+) -> CheckResult:
+    """The result for a right that was refused, with the command that grants it."""
+    mend = grant_to_user(config, right)
+    return CheckResult(f"{right}{more}", right.without, essential, mend)
+
+
+def not_known(right: Right, why: str) -> CheckResult:
+    """The result for a right that may be there or not."""
+    return CheckResult(f"{right}: not known{why}", right.without)
 
 
 def there(right: Right) -> CheckResult:

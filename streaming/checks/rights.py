@@ -10,6 +10,7 @@ each right of the list is needed.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,9 +20,11 @@ from streaming import bus
 from streaming.collector.about import Acl, Resource
 from streaming.collector.sources import ABOUT
 from streaming.runtime.config import Config
+from streaming.runtime.kafka.iam import MECHANISM as AWS_MSK_IAM
 from streaming.runtime.kafka.remote_log_access import TOPIC as REMOTE_SEGMENTS
 
 ALL: Final = "*"
+NAME: Final = "NAME"
 
 _PROGRAMS: Final = {("DESCRIBE", "topic"): ("collector", "tap")}
 """Programs that need a right of the collector's sources, if others than the collector do."""
@@ -150,11 +153,17 @@ def is_on(config: Config, option: str) -> bool:
     return not option or bool(key and getattr(getattr(config, section), key))
 
 
-def which_grants(config: Config, right: Right) -> str:
-    """The command that grants a right to the user of this configuration, for a sentence."""
+def grant_to_user(config: Config, right: Right) -> str:
+    """The command that grants a right to the user of this configuration.
+
+    It is empty where policies of AWS grant rights. Where the configuration does not tell the user,
+    as with certificates, the command has NAME.
+    """
     client = config.bus_client if right.at == "bus" else config.cluster.client
-    user = client.get("sasl_plain_username", "NAME")
-    return f", which {grant(config, f'User:{user}', [right])} grants"
+    if client.get("sasl_mechanism") == AWS_MSK_IAM:
+        return ""
+    of_ticket = re.split("[/@]", str(client.get("sasl_kerberos_principal", NAME)))[0]
+    return grant(config, f"User:{client.get('sasl_plain_username', of_ticket)}", [right])
 
 
 def grant(config: Config, principal: str, them: Sequence[Right]) -> str:

@@ -10,6 +10,7 @@ from kafka.admin import ACLOperation as Operation
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from streaming.checks.cluster import of_cluster
+from streaming.checks.rights import grant_to_user, right_for
 from streaming.runtime.config import ClusterConfig, CollectorConfig, Config, EligibilityConfig
 from streaming.runtime.kafka.remote_log_access import (
     TOPIC,
@@ -55,7 +56,7 @@ def findings(cluster: FakeCluster) -> list[str]:
     ("authorized", "expected"),
     [
         ({Operation.DESCRIBE, Operation.ALTER_CONFIGS}, "ok: ALTER_CONFIGS on the cluster"),
-        ({Operation.DESCRIBE}, "missing: ALTER_CONFIGS on the cluster, which kafka-acls.sh "),
+        ({Operation.DESCRIBE}, "missing: ALTER_CONFIGS on the cluster -> `tap --enable`"),
         (None, f"missing: ALTER_CONFIGS on the cluster{NO_DESCRIBE}"),
         ({Operation.DESCRIBE, Operation.ALTER}, "ok: ALTER on the cluster: plans"),
         (None, f"missing: ALTER on the cluster{NO_DESCRIBE}"),
@@ -76,12 +77,33 @@ def test_the_right_that_plans_alone_need_is_said_with_the_command_that_grants_it
 ) -> None:
     cluster.world.authorized = {Operation.DESCRIBE}
     [line] = [line for line in findings(cluster) if line.startswith("missing: ALTER on")]
-    assert line == (
-        f"missing: ALTER on the cluster, which kafka-acls.sh --bootstrap-server {cluster.bootstrap}"
-        " --command-config admin.properties --add --allow-principal User:NAME --operation Alter "
-        "--cluster grants -> `plan --apply` and `plan restore`, which alone need it; plans are "
-        "printed, and Kafka's own tools apply their files"
-    )
+    assert line.splitlines() == [
+        "missing: ALTER on the cluster -> `plan --apply` and `plan restore`, which alone need it; "
+        "plans are printed, and Kafka's own tools apply their files",
+        f"mend: kafka-acls.sh --bootstrap-server {cluster.bootstrap} --command-config "
+        "admin.properties --add --allow-principal User:NAME --operation Alter --cluster",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("client", "user"),
+    [
+        ({"sasl_mechanism": "PLAIN", "sasl_plain_username": "twin"}, "twin"),
+        ({"sasl_mechanism": "GSSAPI", "sasl_kerberos_principal": "twin/host@REALM",
+          "sasl_kerberos_keytab": "/etc/twin.keytab"}, "twin"),
+        ({"security_protocol": "SSL"}, "NAME"),
+    ],
+)  # fmt: skip
+def test_the_command_grants_the_right_to_whoever_logs_in(client: dict[str, str], user: str) -> None:
+    config = Config(cluster=ClusterConfig(bootstrap="b:1", client=client))
+    command = grant_to_user(config, right_for(config, "topics"))
+    assert f"--allow-principal User:{user} --operation Describe" in command
+
+
+def test_where_policies_of_aws_grant_rights_there_is_no_command() -> None:
+    client = {"sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-west-1"}
+    config = Config(cluster=ClusterConfig(bootstrap="b:1", client=client))
+    assert grant_to_user(config, right_for(config, "topics")) == ""
 
 
 def test_a_topic_of_remote_segments_that_is_not_there_cannot_be_read(cluster: FakeCluster) -> None:

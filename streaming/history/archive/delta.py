@@ -7,6 +7,7 @@ HDFS. Nothing here needs a JVM.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -47,12 +48,32 @@ _COMPRESSED: Final = WriterProperties(
 _READABLE_FOR: Final = timedelta(hours=1)
 """Files that were compacted or dropped stay for readers that have begun."""
 
+_CODES: Final = re.compile("\x1b\\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
+_OF_SYSTEM: Final = re.compile(r'Error: Os \{.*message: "([^"]*)".*\}')
+_HALF: Final = 150
+
 _HOURS_COMPACTED: Final = 24
 """After a pause, as many hours are compacted as are likely to be asked about."""
 
 
 class ArchiveError(UserError):
     """The archive cannot be read or written; one line says why."""
+
+
+def _is_absence(text: str) -> bool:
+    """Whether delta-rs says by the error that there is no table, and not that it cannot look: it
+    raises the same for a scheme that it does not know, and for a folder that it may not enter."""
+    return "Unknown scheme" not in text and ("Os {" not in text or "kind: NotFound" in text)
+
+
+def _causes(text: str) -> str:
+    """The causes in an error of delta-rs, which has them below each other, in one line.
+
+    Of a long one the beginning and the end stay: the last cause is the innermost.
+    """
+    plain = _CODES.sub("", text).removeprefix("Kernel error -> ").partition(" Known schemes")[0]
+    joined = ": ".join(filter(None, map(str.strip, _OF_SYSTEM.sub(r"\1", plain).splitlines())))
+    return joined if len(joined) <= 2 * _HALF else f"{joined[:_HALF]} ... {joined[-_HALF:]}"
 
 
 class ArchiveTables:
@@ -232,8 +253,10 @@ class ArchiveTables:
             return self._opened[name]
         try:
             self._opened[name] = DeltaTable(self.location(name))
-        except TableNotFoundError:
-            return None
+        except TableNotFoundError as error:
+            if _is_absence(str(error)):
+                return None
+            raise
         return self._opened[name]
 
     def _tables(self) -> Iterator[Any]:
@@ -246,5 +269,5 @@ class ArchiveTables:
         try:
             yield
         except (DeltaError, OSError, pa.ArrowException) as error:
-            why = str(error).splitlines()[0][:300]
-            raise ArchiveError(f"archive.path: {self._path} cannot be {done}: {why}") from None
+            text = f"archive.path: {self._path} cannot be {done}: {_causes(str(error))}"
+            raise ArchiveError(text) from None

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,6 +80,48 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path):
     with pytest.raises(ArchiveError, match=r"^archive\.path: .* cannot be read: ") as error:
         ArchiveTables(str(tmp_path)).read(CYCLES)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("nowhere://bucket/past", "nowhere://bucket/past cannot be read: Unknown scheme: nowhere."),
+        ("hdfs://127.0.0.1:1/past", "IO error occurred while communicating with HDFS: "),
+    ],
+)
+def test_a_store_that_cannot_be_asked_is_no_empty_archive(path: str, why: str):
+    with pytest.raises(ArchiveError) as error:
+        ArchiveTables(path).read(CYCLES)
+    assert why in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "\x1b" not in str(error.value)
+
+
+def test_a_folder_that_may_not_be_entered_is_no_empty_archive(tmp_path: Path):
+    with as_nobody(tmp_path), pytest.raises(ArchiveError, match=r"cannot be read: .*denied"):
+        ArchiveTables(str(tmp_path / "closed")).read(CYCLES)
+    assert ArchiveTables(str(tmp_path / "closed")).read(CYCLES) is None
+
+
+@contextmanager
+def as_nobody(folder: Path) -> Iterator[None]:
+    """A folder ``closed`` that this process may not enter; root may enter all, so it is another
+    user meanwhile."""
+    closed = folder / "closed"
+    closed.mkdir()
+    for parent in folder.parents[:-1]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    folder.chmod(0o755)
+    closed.chmod(0)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        closed.chmod(0o700)
 
 
 BATCHES = 60
