@@ -42,6 +42,7 @@ class Pipeline:
     def __init__(
         self, cluster: LocalCluster, folder: Path, prefix: str = "pipeline-bus",
         bootstrap: str = "", client: Mapping[str, Any] | None = None,
+        deadline_ms: int = DEADLINE_MS,
     ) -> None:  # fmt: skip
         """Write the configuration; nothing is started yet.
 
@@ -51,6 +52,7 @@ class Pipeline:
             prefix: of the bus topics.
             bootstrap: in place of the cluster's.
             client: settings of their Kafka clients.
+            deadline_ms: of the collector's requests; a cycle takes no less time.
         """
         self.cluster = cluster
         self.folder = folder
@@ -70,8 +72,8 @@ class Pipeline:
             prefix = "{prefix}"
             shards = 4
             [collector]
-            interval_ms = {INTERVAL_MS}
-            deadline_ms = {DEADLINE_MS}
+            interval_ms = {max(INTERVAL_MS, deadline_ms)}
+            deadline_ms = {deadline_ms}
             config_interval_ms = 5000
             metrics_interval_ms = 2000
             [collector.metrics_urls]

@@ -98,6 +98,28 @@ def with_certificates(folder: Path, own: Path, trusted: Path) -> tuple[LocalClus
     return _one_node(folder, "SSL", settings)
 
 
+def with_passwords(
+    folder: Path, own: Path, user: str, password: str, advertised_port: int
+) -> tuple[LocalCluster, str]:
+    """A cluster of one node, not started, and the address where it takes TLS and a password. It
+    tells clients another port of this machine, where somebody passes on what they send.
+
+    Args:
+        folder: for its files.
+        own: the key and the certificate of the broker, as PEM.
+        user, password: of the only client.
+        advertised_port: that clients are told.
+    """
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    settings = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "plain.sasl.jaas.config": f'{module} required user_{user}="{password}";',
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(own),
+    }
+    return _one_node(folder, "SASL_SSL", settings, advertised_port=advertised_port)
+
+
 def with_kerberos(
     folder: Path, host: str, keytab: Path, principal: str, krb5_conf: Path, session_s: int
 ) -> tuple[LocalCluster, str]:
@@ -123,11 +145,11 @@ def with_kerberos(
 
 def _one_node(
     folder: Path, protocol: str, settings: Mapping[str, str], *java_opts: str,
-    host: str = "127.0.0.1", release: Path | None = None,
+    host: str = "127.0.0.1", release: Path | None = None, advertised_port: int = 0,
 ) -> tuple[LocalCluster, str]:  # fmt: skip
     base = free_base_port()
     plain, bound, controller = (f"127.0.0.1:{base + n}" for n in (1, 2, 11))
-    login = f"{host}:{base + 2}"
+    login = f"{host}:{advertised_port or base + 2}"
     given = {
         "listeners": f"PLAINTEXT://{plain},LOGIN://{bound},CONTROLLER://{controller}",
         "advertised.listeners": f"PLAINTEXT://{plain},LOGIN://{login}",
@@ -140,7 +162,7 @@ def _one_node(
         folder / "cluster", nodes=1, base_port=base, settings=given, java_opts=java_opts,
         metrics=False, release=release,
     )  # fmt: skip
-    return local, login
+    return local, bound if advertised_port else login
 
 
 def _release(folder: Path) -> Path:

@@ -7,11 +7,25 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from streaming.checks.java_client import of_java_client
 from streaming.runtime import jars
+from streaming.runtime.config import ClusterConfig, CollectorConfig, Config
+from tests.waiting import patient_ms
 
+ANSWERED: Final = "ok: Java client of cluster: asked and answered"
 SOURCE: Final = Path(__file__).parent / "java" / "Client.java"
+
+
+def checked(bootstrap: str, client: Mapping[str, Any]) -> str:
+    """The line of ``kafka-twin check`` on Kafka's Java client."""
+    config = Config(
+        cluster=ClusterConfig(bootstrap=bootstrap, client=dict(client)),
+        collector=CollectorConfig(deadline_ms=patient_ms(3_000)),
+    )
+    [finding] = of_java_client(config)
+    return str(finding)
 
 
 def asks_for_s(

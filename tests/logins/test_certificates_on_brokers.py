@@ -13,7 +13,6 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from streaming.lab.cluster import LocalCluster
-from streaming.query.kafka_options import kafka_options
 from streaming.runtime.kafka import clients
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.logins import java_client
@@ -113,9 +112,8 @@ def test_all_programs_go_on_when_certificates_and_their_authority_are_renewed(
         assert all(pipeline.alive(name) for name in pipeline.programs)
         assert {name: pipeline.process(name).pid for name in pipeline.programs} == before
 
-        done = java_client.asks_for_s(tmp_path, kafka_options(address, section(left_behind)), 1)
-        assert done.returncode != 0  # Java's client is refused as well without the new files
-        done = java_client.asks_for_s(tmp_path, kafka_options(address, section(volume)), 1)
-        assert done.returncode == 0, done.stderr[-2_000:]
+        # Without the new files Java's client is refused as well.
+        assert java_client.checked(address, section(left_behind)) != java_client.ANSWERED
+        assert java_client.checked(address, section(volume)) == java_client.ANSWERED
     finally:
         pipeline.end()

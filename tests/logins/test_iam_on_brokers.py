@@ -141,6 +141,17 @@ def test_the_java_client_outlives_its_sessions(
     assert len(logins(local)) - before >= 2  # of 10 s each
 
 
+@pytest.mark.usefixtures("environment")
+def test_check_logs_in_with_the_java_client_too(
+    broker: tuple[LocalCluster, str], folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert java_client.checked(broker[1], section(folder)) == java_client.ANSWERED
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
+    said = java_client.checked(broker[1], section(folder))
+    assert said.startswith("missing: Java client of cluster: cluster.bootstrap ")
+    assert "not-the-secret" not in said
+
+
 def test_each_wrong_credential_is_one_line_that_says_which(
     broker: tuple[LocalCluster, str], folder: Path, environment: pytest.MonkeyPatch
 ):

@@ -14,6 +14,7 @@ from kafka import KafkaAdminClient
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.kafka import clients
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
+from tests.logins import java_client
 from tests.logins import kdc as realm
 from tests.logins.brokers import with_kerberos
 from tests.logins.kdc import HOST, REALM, Kdc
@@ -99,6 +100,13 @@ def test_all_clients_of_a_process_share_a_ticket(login: str, kdc: Kdc) -> None:
     for _ in range(3):
         KafkaAdminClient(**arguments).close()
     assert kdc.tickets("shares") == 1
+
+
+def test_check_logs_in_with_the_java_client_too(login: str, kdc: Kdc) -> None:
+    keytab = kdc.keytab("checks")
+    assert java_client.checked(login, section(keytab, "checks")) == java_client.ANSWERED
+    said = java_client.checked(login, section(keytab, "somebody"))
+    assert said.startswith("missing: Java client of cluster: cluster.bootstrap ")
 
 
 def test_each_wrong_login_is_one_line(login: str, kdc: Kdc, tmp_path: Path) -> None:

@@ -112,6 +112,8 @@ def test_the_java_client_trusts_who_signed_the_endpoint_s_certificate(
         assert done.returncode == 0, done.stderr[-2_000:]
         done = java_client.asks_for_s(tmp_path, kafka_options(login, section(secured)), 1)
         assert "unable to find valid certification path" in done.stderr
+        assert java_client.checked(login, trusted) == java_client.ANSWERED
+        assert "sasl_oauthbearer" in java_client.checked(login, section(secured))
 
 
 def test_each_wrong_login_is_one_line(login: str, provider: IdentityProvider, tmp_path: Path):
@@ -194,6 +196,7 @@ def test_both_clients_go_on_while_tokens_of_a_file_or_a_function_end(
     login: str, elsewhere: dict[str, Any], tmp_path: Path
 ):
     """A broker ends a connection whose token has ended, so each client had at least two."""
+    assert java_client.checked(login, elsewhere) == java_client.ANSWERED
     arguments = clients.arguments(login, elsewhere, "cluster")
     done = java_client.asks_for_s(tmp_path, kafka_options(login, elsewhere), int(2.5 * LIFE_S))
     assert done.returncode == 0, done.stderr[-2_000:]
