@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from streaming.checks.java_client import WITHOUT, of_java_client
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime import jars
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
+from tests.linked_java import linked
 from tests.waiting import patient_ms
 
 pytestmark = pytest.mark.cluster
@@ -53,13 +52,7 @@ def test_what_the_java_client_cannot_be_given_names_the_setting(
 def test_a_jre_that_lacks_modules_is_said_in_one_line(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jlink = shutil.which("jlink", path=str(Path(jars.java()).resolve().parent))
-    if jlink is None:
-        pytest.skip("jlink is not beside this Java: a JDK is needed")
-    subprocess.run(
-        [jlink, "--add-modules", "java.base", "--output", str(tmp_path / "jre")], check=True
-    )
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jre"))
+    monkeypatch.setenv("JAVA_HOME", str(linked(tmp_path, "java.base")))
     [line] = said(cluster, {})
     assert line.startswith("missing: Java client of cluster: Java ")
     assert "does not start Spark's JVM: FindException: Module " in line

@@ -115,5 +115,12 @@ def test_all_programs_go_on_when_certificates_and_their_authority_are_renewed(
         # Without the new files Java's client is refused as well.
         assert java_client.checked(address, section(left_behind)) != java_client.ANSWERED
         assert java_client.checked(address, section(volume)) == java_client.ANSWERED
+
+        local.kill(1)  # so that everybody has to connect again
+        local.start([1])
+        since_s = time.time()
+        until(lambda: pipeline.is_live() and pipeline.observed_since(since_s), 120, "it is lost")
+        for name in ("collector", "exporter"):
+            assert pipeline.process(name).pid == before[name], name
     finally:
         pipeline.end()
