@@ -74,7 +74,7 @@ def read_again(local: LocalCluster, folder: Path) -> None:
     }
     with closing(KafkaAdminClient(bootstrap_servers=local.bootstrap)) as admin:
         resource = ConfigResource(ConfigResourceType.BROKER, "1", settings)
-        admin.alter_configs([resource], incremental=True)
+        admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
 
 
 def why_not(address: str, volume: Volume) -> str:
