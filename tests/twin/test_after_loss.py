@@ -97,6 +97,21 @@ def test_a_silent_broker_that_may_be_lost_is_no_reason_to_call_the_others_unsafe
     assert conditions(state) == set()
 
 
+def test_the_next_leader_refuses_acks_all_by_its_own_minimum_whoever_is_asked():
+    """Topics without a minimum of their own have that of the broker that leads."""
+    inherits = {"t": {"min_insync_replicas": 1, "min_isr_inherited": 1}}
+    for own, is_short in (({1: 1, 2: 3, 3: 3}, True), ({1: 3, 2: 1, 3: 1}, False)):
+        state = a_state(
+            Partition(), brokers=FEW, topics=inherits, own_settings={"default_min_isr": own}
+        )
+        assert whatif.lose(state, [1]).under_min_isr.tolist() == [is_short]
+        assert bool({Reason.UNDER_MIN_ISR, Reason.NO_SPARE_REPLICA} & {*against(state, [1])}) == (
+            is_short
+        )
+        assert (1 in harmed(state)) == is_short
+        assert (1 in single_loss(view_of(state), ())["cannot_be_lost"]) == is_short
+
+
 # ---------------------------------------------------------------- any state
 
 
@@ -139,11 +154,19 @@ FLAG = st.integers(0, 1)
             "elr_enabled": FLAG,
         }
     ),
+    minima=st.none() | st.tuples(*[st.integers(1, 3)] * len(BROKERS)),
 )
 def test_headline_risk_gate_pairs_and_whatif_lose_agree_about_any_state(
-    parts: list[Partition], fenced: set[int], silent: set[int], configs: dict[str, int]
-):
-    state = a_state(*parts, brokers=BROKERS, fenced=[*fenced], silent=[*silent], **configs)
+    parts: list[Partition], fenced: set[int], silent: set[int], configs: dict[str, int],
+    minima: tuple[int, ...] | None,
+):  # fmt: skip
+    """``minima`` are min.insync.replicas of brokers, which half of the topics inherit."""
+    inherits = {part.topic: {"min_isr_inherited": 1} for part in parts[::2]}
+    own = {"default_min_isr": dict(zip(BROKERS, minima or (), strict=False))}
+    state = a_state(
+        *parts, brokers=BROKERS, fenced=[*fenced], silent=[*silent],
+        topics=inherits if minima else None, own_settings=own if minima else None, **configs,
+    )  # fmt: skip
     brokers = state[Brokers]
     ids = brokers.broker
     found = contingencies([state], ids, racks_of(brokers, ids)).broker

@@ -60,9 +60,9 @@ def restart_costs(state: ShardState, together: Collection[int], loss: Loss) -> R
     away = away_replicas(electorate, here[Brokers], state.observed_at_ms)
     mine = whatif.on_brokers(here[Assignment].broker, together)
     leaves = any_slot(members & electorate.candidates.is_acceptable & mine)
-    left, least = count_slots(members & ~away & ~mine), here[LeaderMinIsr].min_isr
-    falls_short = np.zeros(len(rows), bool)
-    falls_short[np.searchsorted(rows, loss.row)] = loss.under_min_isr
+    left, least = count_slots(members & ~away & ~mine), here[LeaderMinIsr].min_isr.copy()
+    falls_short, lost = np.zeros(len(rows), bool), np.searchsorted(rows, loss.row)
+    falls_short[lost], least[lost] = loss.under_min_isr, loss.min_isr
     leads = np.flatnonzero(whatif.on_brokers(state[Partitions].leader[loss.row], together))
     costs: dict[str, RestartCost] = {}
     for rule, next_leaders in loss.next_leaders.items():

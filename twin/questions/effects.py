@@ -15,7 +15,7 @@ import numpy as np
 
 from twin.arrays import keys
 from twin.arrays.slots import any_slot, as_sets, count_slots
-from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Array, Bool, Int64, Rows
+from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 from twin.rules.election.after_loss import away_replicas
@@ -24,7 +24,12 @@ from twin.rules.election.next_leader import Electorate, elected_under, elected_w
 from twin.rules.election.truncations import CommonLogs
 from twin.rules.election.unclean_successors import lacking
 from twin.rules.partitions.leaders import Leaders
-from twin.rules.partitions.topic_configs import LeaderMinIsr, holds_unclean_elections
+from twin.rules.partitions.topic_configs import (
+    LeaderMinIsr,
+    differ_by_leader,
+    holds_unclean_elections,
+    min_isr_under,
+)
 from twin.rules.tiering.coverage import Coverage
 from twin.tables.state import Brokers
 
@@ -74,7 +79,7 @@ class Effects:
         """
         # As in ``whatif.lose``: what cannot lead now, or does not answer, counts as lost too.
         away = away_replicas(electorate, state[Brokers], state.observed_at_ms)
-        least = state[LeaderMinIsr].min_isr[rows]
+        least = _least_by_slot(state, rows, electorate)
         rules = state.catalog.election_rules
         ballots = [state[Ballot.under(rule)].take(rows) for rule in rules if rule != KAFKA]
         self._leader_end = state[Leaders].log_end_offset[rows]
@@ -127,7 +132,9 @@ class Effects:
         is_elected = (loses_leader | shrinks) & ~stays
         following = elected_without(few, gone)
         leads = stays | (is_elected & (following.leader != NO_BROKER))
-        falls_short = (np.maximum(count_slots(members & ~gone), leads) < least[rows]) & shrinks
+        leader = np.where(stays, few.partitions.leader, following.leader)
+        needed = _of_slot(least[rows], few.assignment.broker == leader[:, None])
+        falls_short = (np.maximum(count_slots(members & ~gone), leads) < needed) & shrinks
         loses = loses_leader & is_elected
         matters = (loses_leader | falls_short) & is_elected
 
@@ -169,6 +176,29 @@ class Effects:
             yield numbers
 
 
+def _least_by_slot(state: ShardState, rows: Rows, electorate: Electorate) -> Int32:
+    """[P, R] min.insync.replicas if the replica in the slot leads; [P, 1] if nobody changes it."""
+    least, configs = state[LeaderMinIsr].min_isr[rows], electorate.topic_configs
+    if not differ_by_leader(configs, state[Brokers]).any():
+        return least[:, None]
+    slots = electorate.assignment.broker.T
+    return np.stack(
+        [
+            min_isr_under(ids, least, electorate.partitions, configs, state[Brokers])
+            for ids in slots
+        ],
+        axis=1,
+    )
+
+
+def _of_slot(least: Int32, leads: Bool) -> Int32:
+    """[P] the value of the slot that leads [P, R]; of the first where nobody does, or of the only
+    one that there is."""
+    return (
+        least[:, 0] if least.shape[1] == 1 else least[np.arange(len(least)), leads.argmax(axis=1)]
+    )
+
+
 def _what_counts(
     electorate: Electorate, away: Bool, least: Array, ballots: Sequence[Ballot]
 ) -> Iterator[Array]:
@@ -182,7 +212,7 @@ def _what_counts(
     yield electorate.partitions.leader == NO_BROKER
     yield holds_unclean_elections(electorate.topic_configs)
     yield electorate.elr_least.controller_min_isr
-    yield least
+    yield from least.T
     for values in (electorate.coverage.coverage, *(ballot.rank for ballot in ballots)):
         yield from values.T
 

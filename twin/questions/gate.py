@@ -176,7 +176,8 @@ def _harmed(
     away = away_replicas(whatif.electorate_of(state), state[Brokers], state.observed_at_ms)
     left = count_slots(members & ~away & ~mine)
     # What a reassignment still adds cannot stand in yet, unless it is in sync already.
-    least, expected = state[LeaderMinIsr].min_isr, state[IsrSizes].expected
+    least, expected = state[LeaderMinIsr].min_isr.copy(), state[IsrSizes].expected
+    least[loss_rows] = loss.min_isr
     # A broker that is already out costs nothing, even as the last member of an ISR.
     leaves = any_slot(members & state[Candidates].is_acceptable & mine)
     falls_short = np.zeros(len(left), bool)

@@ -35,7 +35,7 @@ from twin.rules.election.ballots import Ballot
 from twin.rules.election.next_leader import Electorate, NextLeaders, elected_under, elected_without
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Roles
-from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
+from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs, min_isr_under
 from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, cannot_start
 from twin.rules.tiering.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
 from twin.rules.tiering.tier_states import TierState, TierStates
@@ -51,8 +51,8 @@ _FEW: Final = 8
 class Loss:
     """The effect of losing brokers. [N] rows that lose their leader, or end under min ISR.
 
-    ``isr`` is the size of the ISR once leaders are elected by Kafka's rule. ``next_leaders``
-    has the leaders by each election rule, Kafka's first.
+    ``isr`` is the size of the ISR once leaders are elected by Kafka's rule, and ``min_isr`` what
+    those leaders ask for. ``next_leaders`` has the leaders by each election rule, Kafka's first.
     """
 
     row: Rows
@@ -72,7 +72,7 @@ class Loss:
 
     @property
     def under_min_isr(self) -> Bool:
-        """[N] too few replicas in sync for acks=all, by the leader's count (``LeaderMinIsr``)."""
+        """[N] too few replicas in sync for acks=all, by the count of who leads then."""
         return self.isr < self.min_isr
 
 
@@ -124,7 +124,12 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     following = elected_without(electorate, lost_replicas)
     # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
     isr = np.maximum(count_slots(in_isr & ~lost_replicas), following.leader != NO_BROKER)
-    least = state[LeaderMinIsr].min_isr[rows]
+    stays = any_slot(roles.is_leader & in_isr & ~lost_replicas)
+    leader = np.where(stays, electorate.partitions.leader, following.leader)
+    least = min_isr_under(
+        leader, state[LeaderMinIsr].min_isr[rows], electorate.partitions,
+        electorate.topic_configs, state[Brokers],
+    )  # fmt: skip
     falls_short = (isr < least) & any_slot(in_isr & named)
     row = np.flatnonzero(any_slot(named & roles.is_leader) | falls_short)
     by_rule = {KAFKA: following.take(row)}

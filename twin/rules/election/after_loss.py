@@ -39,7 +39,7 @@ from twin.rules.election.next_leader import (
     elected_without,
 )
 from twin.rules.partitions.leaders import Roles
-from twin.rules.partitions.topic_configs import LeaderMinIsr
+from twin.rules.partitions.topic_configs import LeaderMinIsr, differ_by_leader, min_isr_under
 from twin.rules.replication.isr import IsrSizes
 from twin.rules.tiering.coverage import Coverage
 from twin.tables.state import Assignment, Brokers, Partitions
@@ -155,6 +155,39 @@ def shortfalls(
 
     A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection, Kafka 4.3).
     """
+    falls = _shortfalls(electorate, brokers, cycle, after, least)
+    row = np.flatnonzero(differ_by_leader(electorate.topic_configs, brokers))
+    if len(row):
+        falls[row] = _shortfalls_by_leader(electorate.take(row), brokers, cycle, least.take(row))
+    return Shortfalls(falls)
+
+
+def _shortfalls_by_leader(
+    electorate: Electorate, brokers: Brokers, cycle: Cycle, least: LeaderMinIsr
+) -> Bool:
+    """[P, R] the same where min.insync.replicas is that of whoever leads then."""
+    roles, partitions = electorate.roles, electorate.partitions
+    members, away = in_isr(roles), away_replicas(electorate, brokers, cycle.observed_at_ms)
+    falls = np.zeros(members.shape, bool)
+    for slot in range(members.shape[1]):
+        gone = away.copy()
+        gone[:, slot] = True
+        stays = any_slot(roles.is_leader & members & ~gone)
+        elected = elected_without(electorate, gone).leader
+        leader = np.where(stays, partitions.leader, elected)
+        left = np.maximum(count_slots(members & ~gone), elected != NO_BROKER)
+        needed = min_isr_under(
+            leader, least.min_isr, partitions, electorate.topic_configs, brokers
+        )  # fmt: skip
+        falls[:, slot] = members[:, slot] & (left < needed)
+    return falls
+
+
+def _shortfalls(
+    electorate: Electorate, brokers: Brokers, cycle: Cycle, after: LeadersAfterLoss,
+    least: LeaderMinIsr,
+) -> Bool:  # fmt: skip
+    """[P, R] where min.insync.replicas is the same whoever leads."""
     roles = electorate.roles
     members, away = in_isr(roles), away_replicas(electorate, brokers, cycle.observed_at_ms)
     stays = members & ~away
@@ -170,7 +203,7 @@ def shortfalls(
                 gone = away[row]
                 gone[:, slot] = True
                 falls[row, slot] = elected_without(electorate.take(row), gone).leader == NO_BROKER
-    return Shortfalls(falls)
+    return falls
 
 
 # ---------------------------------------------------------------- risks

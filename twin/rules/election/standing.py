@@ -19,9 +19,14 @@ from twin.kafka.election import Outcome
 from twin.rules.election.after_loss import LeadersAfterLoss
 from twin.rules.election.ballots import Ballot, in_isr
 from twin.rules.election.next_leader import Electorate, hold_election, state_as_it_is
-from twin.rules.partitions.topic_configs import LeaderMinIsr, holds_unclean_elections
+from twin.rules.partitions.topic_configs import (
+    LeaderMinIsr,
+    TopicConfigs,
+    holds_unclean_elections,
+    min_isr_under,
+)
 from twin.rules.replication.isr import IsrSizes
-from twin.tables.state import Partitions
+from twin.tables.state import Brokers, Partitions
 
 
 class Standings(
@@ -75,6 +80,8 @@ _OUTSIDE_ISR = (Outcome.ELR, Outcome.LAST_KNOWN, Outcome.UNCLEAN)
 def partitions_by_election_rule(
     partitions: Partitions,
     least: LeaderMinIsr,
+    configs: TopicConfigs,
+    brokers: Brokers,
     now: EachRule[Standings],
     after: EachRule[LeadersAfterLoss],
 ) -> Mapping[tuple[str, str], int]:
@@ -83,9 +90,10 @@ def partitions_by_election_rule(
     counts: dict[tuple[str, str], int] = {}
     for name, each in now.items():
         is_led, outcome = each.leader != NO_BROKER, after[name].outcome
+        needed = min_isr_under(each.leader, least.min_isr, partitions, configs, brokers)
         states = {
             "offline": ~is_led,
-            "under_min_isr": is_led & (each.in_sync < least.min_isr),
+            "under_min_isr": is_led & (each.in_sync < needed),
             "offline_if_leader_lost": is_led & (outcome == Outcome.NONE),
             "outside_isr_if_leader_lost": is_led & np.isin(outcome, _OUTSIDE_ISR),
         }

@@ -7,6 +7,7 @@ import numpy as np
 from twin.arrays import keys
 from twin.declarations.declare import gauge, rule
 from twin.declarations.table import (
+    NO_BROKER,
     UNKNOWN,
     Array,
     Bool,
@@ -128,10 +129,50 @@ def leader_min_isr(partitions: Partitions, configs: TopicConfigs, brokers: Broke
     configured = configs.min_insync_replicas
     inherited = configs.min_isr_inherited == 1
     if inherited.any():
-        own = np.append(brokers.default_min_isr, UNKNOWN)
-        own = own[keys.find_sorted(brokers.broker, partitions.leader)]
+        own = _of_brokers(brokers, partitions.leader)
         configured = np.where(inherited & (own != UNKNOWN), own, configured)
     return LeaderMinIsr(_capped(configured, partitions.assigned))
+
+
+def differ_by_leader(configs: TopicConfigs, brokers: Brokers) -> Bool:
+    """[P] partitions whose min.insync.replicas may change with their leader: the topic has none of
+    its own, and brokers have different ones."""
+    own = brokers.default_min_isr
+    if len(own) < 2 or (own == own[0]).all():
+        return np.zeros(len(configs.min_isr_inherited), bool)
+    is_inherited: Bool = configs.min_isr_inherited == 1
+    return is_inherited
+
+
+def min_isr_under(
+    leader: Int32,
+    least: Int32,
+    partitions: Partitions,
+    configs: TopicConfigs,
+    brokers: Brokers,
+) -> Int32:
+    """[P] what ``LeaderMinIsr`` is once those brokers [P] lead.
+
+    Args:
+        leader: broker ids; under nobody it stays as it is.
+        least: the present values.
+        partitions, configs: of the same rows.
+        brokers: with their own min.insync.replicas.
+    """
+    differs = differ_by_leader(configs, brokers)
+    if not differs.any():
+        return least
+    row = np.flatnonzero(differs & (leader != partitions.leader) & (leader != NO_BROKER))
+    own = _of_brokers(brokers, leader[row])
+    configured = np.where(own != UNKNOWN, own, configs.min_insync_replicas[row])
+    then = least.copy()
+    then[row] = _capped(configured, partitions.assigned[row])
+    return then
+
+
+def _of_brokers(brokers: Brokers, ids: Array) -> Int64:
+    """[N] min.insync.replicas of those brokers' own settings; unknown for who is not listed."""
+    return np.append(brokers.default_min_isr, UNKNOWN)[keys.find_sorted(brokers.broker, ids)]
 
 
 @rule
