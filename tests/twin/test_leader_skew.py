@@ -15,15 +15,18 @@ PREFERRED = (1, 2, 3)
 PARTITIONS = 30
 
 
-def after_a_roll(leads: dict[int, int], shards: int, minutes: int = 15) -> list[int] | None:
-    """30 partitions, for ten of which each broker is preferred; ``leads`` has other leaders."""
+def after_a_roll(
+    leads: dict[int, int], shards: int, minutes: int = 15, brokers: tuple[int, ...] = PREFERRED
+) -> list[int] | None:
+    """30 partitions, for as many of which each broker is preferred; ``leads`` has other leaders."""
+    number = len(brokers)
     parts = [
-        Partition(f"t{i}", 0, tuple(PREFERRED[(i + n) % 3] for n in range(3)),
-                  leader=leads.get(i, PREFERRED[i % 3]))
+        Partition(f"t{i}", 0, tuple(brokers[(i + n) % number] for n in range(number)),
+                  leader=leads.get(i, brokers[i % number]))
         for i in range(PARTITIONS)
     ]  # fmt: skip
     cycles = [
-        ([brokers_frame(PREFERRED, at_ms), partitions_frame(parts, at_ms)], at_ms)
+        ([brokers_frame(brokers, at_ms), partitions_frame(parts, at_ms)], at_ms)
         for at_ms in (NOW_MS, NOW_MS + minutes * 60_000)
     ]
     state = empty_cluster(CATALOG, "c", shards)
@@ -48,3 +51,9 @@ def test_one_broker_leads_everything_after_a_roll(shards):
 def test_twice_the_even_share_is_not_too_much(moved, brokers):
     others = [i for i in range(PARTITIONS) if i % 3]
     assert after_a_roll(dict.fromkeys(others[:moved], 1), 1) == brokers
+
+
+@pytest.mark.parametrize(("moved", "expected"), [(15, [1]), (12, [1]), (7, [])])
+def test_one_of_two_brokers_leads_much_more_than_the_other(moved, expected):
+    leads = dict.fromkeys(range(1, 2 * moved, 2), 1)
+    assert after_a_roll(leads, 1, brokers=(1, 2)) == expected

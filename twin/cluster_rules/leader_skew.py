@@ -26,7 +26,10 @@ from twin.declarations.table import (
 from twin.tables.state import Assignment, Brokers, Partitions
 
 MUCH: Final = 2.0
-"""More than this times the even share of leaders."""
+"""More than this times the even share of leaders: with three brokers two thirds of them."""
+
+MUCH_OF_TWO: Final = 1.5
+"""The same with two brokers, of which one cannot lead more than twice the even share."""
 
 LEAST_NOT_PREFERRED: Final = 10
 """Partitions that would go back; with fewer the shares of a small cluster say nothing."""
@@ -90,14 +93,16 @@ def leader_shares(reported: BrokerLeaders) -> LeaderShares:
     alert=Alert(
         summary="lead far more partitions than others",
         description="{n} brokers of {cluster} have led more than twice the even share of "
-        "partitions for a quarter of an hour, and others are preferred for many of them.",
+        "partitions (of two brokers: three quarters) for a quarter of an hour, and others are "
+        "preferred for many of them.",
         wait="5m",
         keep_firing_for="10m",
     ),
 )
 def leads_too_much(shares: LeaderShares) -> ByBroker:
-    """It leads more than MUCH even shares, and some of it is preferred elsewhere."""
-    is_much = (shares.even_shares > MUCH) & (shares.not_preferred >= LEAST_NOT_PREFERRED)
+    """It leads more than so many even shares, and some of it is preferred elsewhere."""
+    much = MUCH_OF_TWO if len(shares.broker) == 2 else MUCH
+    is_much = (shares.even_shares > much) & (shares.not_preferred >= LEAST_NOT_PREFERRED)
     return ByBroker(shares.broker, is_much.astype(np.int64))
 
 
