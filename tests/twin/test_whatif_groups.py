@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets_frame, groups_frame
-from twin.declarations.table import UNKNOWN
+from tests.examples import examples
+from tests.twin.test_after_loss import BROKERS, partitions
+from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.state import ShardState
 from twin.questions import whatif
 from twin.questions.whatif_groups import GroupHarm, hurt_by_change, hurt_by_loss, together
 from twin.rules.groups.loss import GroupsIfLeaderLost
-from twin.rules.groups.reads import ReadsFrom
+from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.step import step
 from twin.tables.enums import ReplicaSelector
 
@@ -98,3 +104,41 @@ def test_a_group_below_the_start_of_the_next_leaders_log_is_named():
     (harm,) = hurt(state, 1)
     assert (harm.group, harm.nowhere, harm.offline, harm.ahead, harm.remote) == ("g", 1, 0, 0, 0)
     assert hurt(state, 2) == []
+
+
+LOGS = st.builds(
+    lambda end, start, local: Log(end=end, start=start, local_start=max(start, local)),
+    st.sampled_from((80, 95, 100)), st.sampled_from((0, 50, 90)), st.sampled_from((0, 60)),
+)  # fmt: skip
+
+
+@examples(400)
+@given(
+    part=partitions(0),
+    logs=st.tuples(*[LOGS] * len(BROKERS)),
+    away=st.sets(st.sampled_from(BROKERS), max_size=2),
+    fenced=st.booleans(),
+    offset=st.sampled_from((10, 55, 75, 97, 100)),
+    configs=st.fixed_dictionaries({name: st.integers(0, 1) for name in (
+        "remote_storage", "unclean_leader_election", "elr_enabled")}),
+)  # fmt: skip
+def test_a_group_s_forecast_and_the_sums_of_a_loss_agree_about_any_state(
+    part: Partition, logs: tuple[Log, ...], away: set[int], fenced: bool, offset: int,
+    configs: dict[str, int],
+):  # fmt: skip
+    part = replace(part, logs=dict(zip(BROKERS, logs, strict=True)))
+    away -= {part.leader}
+    state = a_state(
+        part, brokers=BROKERS, silent=[*away], fenced=[*away] if fenced else (),
+        selector=ReplicaSelector.LEADER, **configs,
+    )  # fmt: skip
+    groups = [Group("g", [(part, offset)])]
+    state, _ = step(state, [groups_frame(groups), group_offsets_frame(groups)], NOW_MS)
+    if part.leader == NO_BROKER:
+        return
+    now, then = state[GroupReads].reads_from[0], state[GroupsIfLeaderLost].reads_from[0]
+    harms = hurt(state, part.leader)
+    for name, where in (("offline", ReadsFrom.NOBODY), ("ahead", ReadsFrom.AHEAD),
+                        ("nowhere", ReadsFrom.NOWHERE)):  # fmt: skip
+        said = sum(getattr(harm, name) for harm in harms)
+        assert said == int(then == where and now != where), (name, harms, then, now)
