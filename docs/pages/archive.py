@@ -32,6 +32,7 @@ _KEYS: Final = {
     "table": "the table of the state, or `state` or `update`, which have messages",
     "row": "a row of that table as JSON; null if the table has none any more",
     "state": "a message as on the bus: a whole state, a part of one, or an update of it",
+    "place": "in which order rows of one cycle and table belong, since files do not keep it",
     "id": "id of the event; each is there once",
     "kind": "kind of the event",
     "text": "the event in a sentence",

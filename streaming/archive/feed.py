@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -27,6 +27,7 @@ from streaming.history.archive.layout import EVENTS, WRITTEN_IN_ORDER, hour_of, 
 from streaming.history.archive.writing import Rows
 from twin.declarations.table import UNKNOWN
 from twin.engine.catalog import Catalog
+from twin.engine.shard_reports import CLUSTER
 from twin.engine.state import ShardState
 
 _IDS_KEPT: Final = 100_000
@@ -67,7 +68,7 @@ class Feed:
         self._tried_ms: dict[int, int] = {}  # by shard, the cycle up to which gaps were filled
         self.gaps = 0  # cycles that follow others which are missing
         self.filled = 0  # cycles of shards that were computed from observations
-        self.not_filled = ""  # why the newest gap stays one
+        self.not_filled = ""  # why the newest gap of the last batch stays one
 
     @property
     def archived(self) -> Mapping[int, int]:
@@ -85,6 +86,7 @@ class Feed:
 
         Rows of a shard follow each other, so that a reader of one shard skips those of others.
         """
+        self.not_filled = ""
         rows: dict[int, Rows] = defaultdict(lambda: defaultdict(list))
         if self._batches < _BEGIN_ANEW:
             self._shards = {}
@@ -118,21 +120,23 @@ class Feed:
         was_tried = until_ms <= self._tried_ms.get(state.shard, UNKNOWN)
         if self._filler is None or not is_gap or was_tried:
             return
-        self.not_filled = ""
+        tried: Collection[int] = (state.shard,)
         try:
             begins = self._written_at(last_ms)
-            if state.shard not in begins:
+            # The cluster's own state follows from those of all shards.
+            if state.shard not in begins or begins.keys() == {CLUSTER}:
                 begins = self._filler.archived(self._archived)
-            self._tried_ms |= dict.fromkeys(begins, until_ms)
+            tried = {*tried, *begins}
             for states in self._filler.states(begins, until_ms):
                 yield from states
         except (NotFilledError, BusError) as error:
             self.not_filled = str(error)
-            self._tried_ms |= dict.fromkeys(self._archived, until_ms)
             return
+        finally:
+            self._tried_ms |= dict.fromkeys(tried, until_ms)
         if self._batches <= _BEGIN_ANEW:
             # A batch that is repeated after a kill begins here, whatever is filled then.
-            for shard in begins:
+            for shard in begins.keys() & self._shards.keys():
                 self._shards[shard].begin_anew()
 
     def _written_at(self, at_ms: int) -> Mapping[int, ShardState]:

@@ -9,12 +9,13 @@ import pytest
 from deltalake import write_deltalake
 
 from streaming.bus import shard_of
+from streaming.bus.keys import key
 from streaming.history.archive import filling
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, REPLICAS, TABLES
+from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, PLACE, REPLICAS, TABLES
 from streaming.history.archive.past import ArchivePast
 from streaming.history.moments import MomentError
-from tests.archive.bus import SHARDS, Program, SimulatedBus
+from tests.archive.bus import CLUSTER, SHARDS, Program, SimulatedBus
 from tests.examples import ARE_FEW
 from tests.history.archive.archived import BEFORE_A_QUARTER_MS, INTERVAL_MS, START_MS
 from tests.history.archive.test_differences import columns
@@ -172,6 +173,30 @@ def a_gap(folder: Path, missed: int, start_ms: int = START_MS) -> tuple[Simulate
     return bus, program
 
 
+def test_a_gap_is_filled_although_some_shards_have_snapshots_of_its_cycles(tmp_path: Path):
+    """Kafka compacts each partition of a topic at its own time."""
+    bus = a_bus(6)
+    program = Program(bus, tmp_path)
+    program.run()
+    for _ in range(12):
+        bus.cycle()
+    first, lost = program.taken, len(bus.records)
+    for _ in range(20):
+        bus.cycle()
+    kept = key(CLUSTER, 0)
+    bus.records[first:lost] = [
+        each for each in bus.records[first:lost] if (each.key or b"").startswith(kept)
+    ]
+    program.run()
+    assert program.not_filled() == ""
+    past = program.past()
+    for cycle in range(0, 37, 2):
+        assert_equal(past, bus, cycle)
+    own = past.view(bus.at_ms(12)).view.cluster
+    assert own is not None
+    assert own.observed_at_ms == bus.at_ms(12)
+
+
 @pytest.mark.parametrize(
     ("is_restarted", "start_ms"), [(False, START_MS), (True, BEFORE_A_QUARTER_MS)]
 )
@@ -235,6 +260,12 @@ def test_an_archive_of_before_gaps_were_filled_is_read(tmp_path: Path):
     location = ArchiveTables(str(tmp_path)).location(CYCLES)
     older = table.drop_columns(["is_filled"])
     write_deltalake(location, older, mode="overwrite", schema_mode="overwrite")
+    others = ArchiveTables(str(tmp_path)).read(TABLES)
+    assert others is not None
+    write_deltalake(
+        ArchiveTables(str(tmp_path)).location(TABLES), others.drop_columns([PLACE]),
+        mode="overwrite", schema_mode="overwrite",
+    )  # fmt: skip
     assert_equal(program.past(), bus, 4)
     assert not program.past().view(bus.at_ms(4)).filled
 

@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 
 from streaming.history.archive.layout import (
     HOUR_MS,
+    PLACE,
     STATE,
     TABLES,
     UPDATE,
+    places_of,
     rounded,
     schemas,
     times_of,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 UPDATE_EVERY_MS: Final = 900_000
 
-COLUMNS: Final = ("at", "shard", "table", "state")
+COLUMNS: Final = ("at", "shard", "table", "state", PLACE)
 """Of ``tables``, what ``begin_of`` needs."""
 
 
@@ -105,8 +107,10 @@ def begin_rows(
     """
     wanted = wanted_rows(None, until_ms, shards) & is_begin()
     schema = pa.schema([schemas(catalog)[TABLES].field(name) for name in COLUMNS])
-    batches = tables.batches(TABLES, hours, COLUMNS, (), wanted, ())
-    rows = pa.Table.from_batches(batches, schema)
+    found = [*tables.batches(TABLES, hours, COLUMNS, (), wanted, ())]
+    if found and PLACE not in found[0].schema.names:  # of an older archive
+        schema = schema.remove(schema.get_field_index(PLACE))
+    rows = pa.Table.from_batches(found, schema)
     return {n: rows.filter(pc.equal(rows.column("shard"), n)) for n in shards}
 
 
@@ -133,5 +137,7 @@ def begin_of(rows: pa.Table, now_ms: int) -> Begin | None:
 
 
 def _messages(rows: pa.Table, mask: np.ndarray) -> list[bytes]:
-    found: list[bytes] = rows.column("state").filter(pa.array(mask)).to_pylist()
+    rows = rows.filter(pa.array(mask))
+    in_order = pa.array(np.argsort(places_of(rows), kind="stable"))
+    found: list[bytes] = rows.column("state").take(in_order).to_pylist()
     return found

@@ -52,6 +52,10 @@ _MANTISSA_BITS: Final = 7
 STATE, UPDATE = "state", "update"
 """In ``tables``, what rows with messages say in place of a table: a whole state, or an update."""
 
+PLACE: Final = "place"
+"""A column of ``tables``: in which order rows that are written together belong. Files do not keep
+it: Delta puts the pieces of a file in another order when it compacts several."""
+
 WHOLE, CHANGED, REMOVED = "whole", "changed", "removed"
 
 
@@ -185,7 +189,7 @@ def schemas(catalog: Catalog) -> dict[str, pa.Schema]:
         TABLES: [
             *_KEYS, pa.field("table", pa.string()), pa.field("topic", pa.string()),
             pa.field("partition", pa.int32()), pa.field("row", pa.string()),
-            pa.field("state", pa.binary()),
+            pa.field("state", pa.binary()), pa.field(PLACE, pa.int32()),
         ],
         EVENTS: [
             pa.field(HOUR, pa.string()), pa.field("at", AT), pa.field("id", pa.string()),
@@ -206,6 +210,14 @@ def times_of(times: pa.ChunkedArray | pa.Array) -> Array:
     """[N] Unix times in milliseconds, UNKNOWN where there is none."""
     numbers = pc.fill_null(times.cast(pa.int64()), UNKNOWN * 1_000)
     return numbers.to_numpy() // 1_000 if len(numbers) else np.zeros(0, np.int64)
+
+
+def places_of(rows: pa.Table) -> Array:
+    """[N] the places of rows of ``tables``; 0 in those of older archives, which have none."""
+    if PLACE not in rows.column_names or not rows.num_rows:
+        return np.zeros(rows.num_rows, np.int32)
+    places: Array = pc.fill_null(rows.column(PLACE), 0).to_numpy()
+    return places
 
 
 def rounded(values: Array) -> Array:

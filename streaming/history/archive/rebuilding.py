@@ -18,7 +18,13 @@ from streaming.history.archive import layout
 from streaming.history.archive.begins import Begin
 from streaming.history.archive.forms import Columns, Forms, read, restored
 from streaming.history.archive.keys import partition_rows
-from streaming.history.archive.layout import Field, other_tables, partition_fields, replica_fields
+from streaming.history.archive.layout import (
+    Field,
+    other_tables,
+    partition_fields,
+    places_of,
+    replica_fields,
+)
 from streaming.history.archive.other_rows import from_json
 from streaming.history.archive.sparse_rows import SparseRows
 from twin.declarations.table import (
@@ -197,17 +203,19 @@ class _Rebuilding:
             return None
         rows, at = rows.filter(pa.array(mine)), at[mine]
         if issubclass(table, KeyedTable):
-            return self._read(table, rows.filter(pa.array(at == at[-1])), None)
+            newest = rows.filter(pa.array(at == at[-1]))
+            in_order = pa.array(np.argsort(places_of(newest), kind="stable"))
+            return self._read(table, newest.take(in_order), None)
         assert issubclass(table, SparseTable)
         row = self._keys.of(rows)
-        newest = np.full(state.partitions + 1, UNKNOWN, np.int64)
-        np.maximum.at(newest, row, at)
-        counts = (row >= 0) & (at == newest[row]) & (at >= self._keys.removed_ms[row])
+        last_ms = np.full(state.partitions + 1, UNKNOWN, np.int64)
+        np.maximum.at(last_ms, row, at)
+        counts = (row >= 0) & (at == last_ms[row]) & (at >= self._keys.removed_ms[row])
         old = state[table]
-        stays = old.pick(newest[old.row] == UNKNOWN)
+        stays = old.pick(last_ms[old.row] == UNKNOWN)
         lines = counts & rows.column("row").is_valid().to_numpy()
         order = np.flatnonzero(lines)
-        order = order[np.argsort(row[order], kind="stable")]
+        order = order[np.lexsort((places_of(rows)[order], row[order]))]
         new: Any = self._read(table, rows.take(pa.array(order)), row[order])
         return stays.with_rows(new)
 

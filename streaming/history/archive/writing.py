@@ -17,6 +17,7 @@ from streaming.history.archive.layout import (
     CYCLES,
     HOUR,
     PARTITIONS,
+    PLACE,
     REMOVED,
     REPLICAS,
     STATE,
@@ -183,7 +184,9 @@ class Writer:
         same = {HOUR: hour_of(at_ms), "shard": self._state.shard}
         made = []
         for each in schema:
-            if each.name in columns:
+            if each.name == PLACE:
+                made.append(numbers(np.arange(rows), each.type))
+            elif each.name in columns:
                 made.append(columns[each.name].cast(each.type))
             elif each.name == "at":
                 made.append(pa.repeat(pa.scalar(at_ms * 1_000, AT), rows))
