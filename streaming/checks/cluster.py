@@ -19,6 +19,7 @@ from streaming.checks.thresholds import of_thresholds
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.groups.round import GroupRound
+from streaming.collector.problem import TIMEOUT
 from streaming.collector.scraping.scrape import Scraped
 from streaming.collector.sources.jmx import urls
 from streaming.collector.wire.brokers import BrokerConnections, CollectorError
@@ -30,6 +31,10 @@ from twin.declarations.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
 
 _UNREACHED: Final = "this address at the start of a program, which uses the others"
+
+_SLOW: Final = (
+    "if the network is slow, set collector.deadline_ms, and collector.interval_ms to no less"
+)
 
 _ANEW: Final = (
     "costs that follow the size; another number begins with an empty state: set bus.shards, and "
@@ -46,6 +51,9 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
         ) as them:
             collector = Collector(with_shards(config, config.bus.shards or 1), them)
             observation = collector.observe()
+            if any(problem.error == TIMEOUT for problem in collector.problems):
+                # Logins took a part of the deadline. Programs keep their connections, too.
+                observation = collector.observe()
             tiered = (
                 ()
                 if observation is None
@@ -56,10 +64,10 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
     except (CollectorError, ConfigError) as error:
         yield CheckResult(str(error), "everything", essential=True)
         return
+    late = any(problem.error == TIMEOUT for problem in problems)
     if observation is None or beside is None:
-        yield CheckResult(
-            "; ".join(str(problem) for problem in problems), "everything", essential=True
-        )
+        texts = [str(problem) for problem in problems] + ([_SLOW] if late else [])
+        yield CheckResult("; ".join(texts), "everything", essential=True)
         return
     yield _connected(config, observation)
     yield from of_addresses(config)
@@ -72,6 +80,8 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
     for problem in sorted(problems, key=str):
         if not (problem.is_denied and problem.source in named):  # reported above
             yield CheckResult(str(problem), WITHOUT[problem.source])
+    if late:
+        yield CheckResult(f"answers within {section.deadline_ms} ms: {_SLOW}", "what is late")
     if beside.groups is not None:
         yield _grouped(beside.groups)
     yield from tiered

@@ -185,10 +185,12 @@ def test_groups_that_are_not_asked_for_are_said(cluster: FakeCluster) -> None:
 def test_a_coordinator_that_says_nothing_is_a_line_of_its_own(cluster: FakeCluster) -> None:
     cluster.world.groups = {"a": Group(1)}
     cluster[1].silent = {OffsetFetchRequest.API_KEY}
+    lines = findings(cluster)
     assert any(
         line.startswith("missing: groups of broker 1: did not answer within the deadline -> ")
-        for line in about_groups(cluster)
+        for line in lines
     )
+    assert any("if the network is slow, set collector.deadline_ms" in line for line in lines)
 
 
 # ---------------------------------------------------------------- thresholds
