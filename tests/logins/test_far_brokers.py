@@ -65,7 +65,8 @@ def test_check_finds_nothing_that_it_would_not_find_nearby(
         assert check(config, out), out.getvalue()
         print(bootstrap, f"{time.monotonic() - began_s:.1f} s")
         lines = out.getvalue().splitlines()
-        said.append([line for line in lines if line.startswith(("missing", "source"))])
+        said.append([line for line in lines if line.startswith("missing: ")])
+        assert not [line for line in lines if line.startswith("source ") and "failed" in line]
     assert said[0] == said[1]
 
 
