@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 
 _MOST_BYTES = 1 << 16
@@ -20,45 +21,35 @@ def far_away(port: int, to: str, round_trip_s: float) -> Iterator[None]:
         to: address ``host:port`` of the broker.
         round_trip_s: from a request to the first byte of its answer.
     """
-    loop = asyncio.new_event_loop()
-    ready = threading.Event()
     host, _, number = to.rpartition(":")
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def take(near_in: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(round_trip_s)  # of a TCP handshake
+        try:
+            far_in, far_out = await asyncio.open_connection(host, int(number))
+        except OSError:
+            near_out.close()
+            return
+        await asyncio.gather(
+            _pass_on(near_in, far_out, round_trip_s / 2),
+            _pass_on(far_in, near_out, round_trip_s / 2),
+        )
 
     async def serve() -> None:
-        async def take(near_in: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
-            await asyncio.sleep(round_trip_s)  # of a TCP handshake
-            try:
-                far_in, far_out = await asyncio.open_connection(host, int(number))
-            except OSError:
-                near_out.close()
-                return
-            await asyncio.gather(
-                _pass_on(near_in, far_out, round_trip_s / 2),
-                _pass_on(far_in, near_out, round_trip_s / 2),
-            )
-
+        over = asyncio.Event()
         server = await asyncio.start_server(take, "127.0.0.1", port)
-        ready.set()
-        async with server:
-            await server.serve_forever()
+        started.set_result((asyncio.get_running_loop(), over))
+        await over.wait()
+        server.close()
 
-    task = loop.create_task(serve())
-
-    def run() -> None:
-        with suppress(asyncio.CancelledError):
-            loop.run_until_complete(task)
-        for left in asyncio.all_tasks(loop):
-            left.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
-
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))  # which ends what still waits
     thread.start()
-    assert ready.wait(10)
+    loop, over = started.result(10)
     try:
         yield
     finally:
-        loop.call_soon_threadsafe(task.cancel)
+        loop.call_soon_threadsafe(over.set)
         thread.join()
 
 
@@ -84,6 +75,8 @@ async def _pass_on(
             with suppress(OSError):
                 target.write(data)
                 await target.drain()
-        target.close()
 
-    await asyncio.gather(take(), give())
+    try:
+        await asyncio.gather(take(), give())
+    finally:
+        target.close()
