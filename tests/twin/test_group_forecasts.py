@@ -227,20 +227,6 @@ def test_a_log_that_retention_has_emptied_is_what_it_was_seen_to_be():
     assert after() == {"consumer_may_lose_records"}
 
 
-def test_a_group_that_left_a_topic_loses_nothing_there():
-    """kminion 5, Burrow 504: it is stable, has members, and none is assigned the partition."""
-    part = Partition(log=Log(start=60, local_start=60))
-
-    def read(assigned: int, state: int = GroupState.STABLE) -> ShardState:
-        group = Group(offsets=[(part, 50)], assigned=assigned, state=state)
-        return cycle(group, parts=(part,), retention_ms=DAY_MS)
-
-    assert read(0)[GroupLags].in_use.tolist() == [False]
-    assert group_risks(read(0)) == set()
-    for state in (read(1), read(UNKNOWN), read(0, GroupState.PREPARING_REBALANCE)):
-        assert group_risks(state) == {"consumer_loses_records"}
-
-
 @pytest.mark.parametrize("started_ms", [0, 86_400_000, NOW_MS - 40 * 86_400_000])
 def test_one_odd_timestamp_is_not_the_age_of_a_log(started_ms):
     """librdkafka 1238: the first record is of January 1970, all others are of today."""

@@ -19,15 +19,19 @@ from twin.rules.partitions.leaders import Leaders
 from twin.rules.tiering.warm_up import NEVER
 from twin.tables.state import GroupOffsets, Groups, Partitions, ReaderRacks
 
-_NOT_SHOWN = ("row", "group_index", "rack_index", "end_offset", "moved_at_ms", "more_remote_bytes")
+_NOT_SHOWN = (
+    "row", "group_index", "rack_index", "end_offset", "moved_at_ms", "was_assigned",
+    "more_remote_bytes",
+)  # fmt: skip
 
 
 @api_field(
     "groups",
     "groups of consumers that committed offsets. Each has: `group`; `committed_offset`, and "
     "`read_at_ms` when it was read; `assigned`: a member reads the partition, in its `rack`; "
-    "`in_use`: true if a member is assigned the partition, or if the group has no members and "
-    "its offset changed within `collector.group_in_use_ms`; `records_per_s` that it reads; "
+    "`in_use`: true if a member is assigned the partition, or was when the group was last stable, "
+    "if it is not now; where neither is known, and of a group without members, if its offset "
+    "changed within `collector.group_in_use_ms`; `records_per_s` that it reads; "
     "`lag_records`, and `lag_s` in which these were appended; `broker` that serves it; "
     "`reads_from`: `disk`, `remote` storage, `nowhere` (its next records are deleted, or missing "
     "in remote storage), `ahead` (the log ends before its offset) or `nobody` (there is no "

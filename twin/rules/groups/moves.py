@@ -15,7 +15,17 @@ import numpy as np
 from twin.arrays import keys
 from twin.declarations.declare import gauge, group_gauge, rule
 from twin.declarations.signature import Before, NowMs
-from twin.declarations.table import UNKNOWN, Array, Bool, Float64, Int32, Int64, SparseTable, column
+from twin.declarations.table import (
+    UNKNOWN,
+    Array,
+    Bool,
+    Float64,
+    Int8,
+    Int32,
+    Int64,
+    SparseTable,
+    column,
+)
 from twin.rules.partitions.growth import Growth, moving_average
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.replication.high_watermark import HighWatermarks
@@ -27,7 +37,7 @@ IN_USE_MS: Final = 86_400_000
 members after offsets.retention.minutes, seven days by default; nobody is hurt until then."""
 
 
-class GroupMoves(SparseTable, kind="group_moves", counts_in=(Groups,)):
+class GroupMoves(SparseTable, kind="group_moves", version=2, counts_in=(Groups,)):
     """[N] one row a group and a partition, in the order of ``group_offsets``."""
 
     group_index: Int32 = column("row in groups")
@@ -36,6 +46,11 @@ class GroupMoves(SparseTable, kind="group_moves", counts_in=(Groups,)):
     end_offset: Int64 = column("high watermark of the partition then")
     records_per_s: Float64 = column("records that the group reads a second, a moving average")
     moved_at_ms: Int64 = column("when the committed offset was last seen to change")
+    was_assigned: Int8 = column(
+        "a member was assigned the partition when the group was last stable; unknown since it had "
+        "no members",
+        tri_state=True,
+    )
 
 
 class GroupLags(SparseTable, kind="group_lags", on_demand="a difference of stored offsets"):
@@ -47,8 +62,9 @@ class GroupLags(SparseTable, kind="group_lags", on_demand="a difference of store
         fill=float("nan"),
     )
     in_use: Bool = column(
-        "a member is assigned the partition, or the group has no members and its offset changed "
-        "within `collector.group_in_use_ms`",
+        "a member is assigned the partition, or was when the group was last stable, if it is not "
+        "now; where neither is known, and of a group without members, the offset changed within "
+        "`collector.group_in_use_ms`",
         fill=False,
     )
 
@@ -84,7 +100,29 @@ def group_moves(
         end_offset=np.where(is_new, end, old["end_offset"]),
         records_per_s=np.where(is_new, average, old["records_per_s"]),
         moved_at_ms=np.where(records != 0, read_at_ms, old["moved_at_ms"]),
+        was_assigned=_last_assigned(offsets, groups, old["was_assigned"]),
     )
+
+
+def _last_assigned(offsets: GroupOffsets, groups: Groups, before: Int8) -> Int8:
+    """[N] whether a member was assigned the partition when the group was last stable."""
+    is_settled = _is_settled(offsets, groups)
+    has_members = _has_members(groups)[offsets.group_index]
+    return np.where(is_settled, offsets.assigned, np.where(has_members, before, np.int8(UNKNOWN)))
+
+
+def _has_members(groups: Groups) -> Bool:
+    """[G] the group has members, or nobody could describe it."""
+    is_over = np.isin(groups.group_state, (GroupState.EMPTY, GroupState.DEAD))
+    has_members: Bool = (groups.members != 0) & ~is_over
+    return has_members
+
+
+def _is_settled(offsets: GroupOffsets, groups: Groups) -> Bool:
+    """[N] what is assigned now is all that the members of the group read."""
+    is_stable = (groups.members > 0) & (groups.group_state == GroupState.STABLE)
+    is_known: Bool = is_stable[offsets.group_index] & (offsets.assigned != UNKNOWN)
+    return is_known
 
 
 @rule
@@ -155,19 +193,19 @@ def is_in_use(
     """[N] the group reads the partition.
 
     A stable group reads what its members are assigned, and has left every other partition that it
-    committed to. While it rebalances, or if its members do not say, it reads all of them. A group
-    without members may have consumers that assign partitions to themselves: it reads where it moved
-    lately.
+    committed to. While it rebalances, partitions are assigned to nobody for a while: it reads what
+    it is assigned, and what it was when it was last stable. Where that is not known, it reads where
+    it moved lately; so do groups without members, since consumers may assign partitions to
+    themselves.
     """
     limit_ms = configs.cluster_wide("group_in_use_ms")
     moved = (moves.moved_at_ms != UNKNOWN) & (
         now_ms - moves.moved_at_ms <= (IN_USE_MS if limit_ms == UNKNOWN else limit_ms)
     )
-    group, assigned = moves.group_index, offsets.assigned
-    has_members = ((groups.members > 0) & (groups.group_state != GroupState.DEAD))[group]
-    is_settled = (groups.group_state == GroupState.STABLE)[group] & (assigned != UNKNOWN)
-    by_members = np.where(is_settled, assigned == 1, True)
-    return np.where(has_members, by_members, moved)
+    was_known = moves.was_assigned != UNKNOWN
+    rebalances = np.where(was_known, moves.was_assigned == 1, moved) | (offsets.assigned == 1)
+    by_members = np.where(_is_settled(offsets, groups), offsets.assigned == 1, rebalances)
+    return np.where(_has_members(groups)[moves.group_index], by_members, moved)
 
 
 def _is_unchanged(before: GroupMoves, offsets: GroupOffsets) -> bool:
