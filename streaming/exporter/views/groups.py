@@ -16,8 +16,8 @@ from twin.arrays import plain
 from twin.declarations.table import UNKNOWN
 from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.rules.groups.moves import GroupLags
+from twin.rules.groups.reach import FALLS_OFF_SOON_S, LOSES_SOON_S
 from twin.rules.groups.reads import CANNOT_READ, GroupReads, ReadsFrom
-from twin.rules.groups.risks import FALLS_OFF_SOON_S, LOSES_SOON_S
 from twin.tables.columns import GroupColumns
 from twin.tables.state import GroupOffsets, Groups
 

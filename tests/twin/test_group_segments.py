@@ -1,0 +1,139 @@
+"""What retention deletes of a group's records is whole segments: when it may be, and when it is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.builders import NOW_MS, Group, Log, Partition
+from tests.twin.test_group_forecasts import DAY_MS, group_risks, running, until
+from tests.twin.test_groups import HOUR_MS, ROUND_MS, cycle
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.groups.forecasts import GroupForecasts
+
+KAFKA_DEFAULTS = {"segment_ms": 7 * DAY_MS, "segment_bytes": 1 << 30}
+QUIET = KAFKA_DEFAULTS | {"remote_storage": 0, "retention_ms": HOUR_MS}
+TWO_DAYS_S = 2 * DAY_MS // 1_000
+
+
+def lost_by(state: ShardState) -> float:
+    return float(state[GroupForecasts].lost_by_s[0])
+
+
+def test_kafka_deletes_nothing_of_a_quiet_log_while_its_only_segment_is_written():
+    """Retention is an hour, the log is two days old: in five days an append closes the segment."""
+    state = running(5_000, 0, local_span_s=TWO_DAYS_S, **QUIET)
+    assert until(state)[1] == pytest.approx(5 * DAY_MS / 1_000 + 3_600)
+    assert group_risks(state) == set()
+
+
+def test_a_segment_is_closed_as_soon_as_it_is_full():
+    """A record is a byte, 10 come a second: 2 000 fit in, and then the last one has an hour."""
+    settings = QUIET | {"segment_bytes": 12_000}
+    state = running(5_000, 0, local_span_s=TWO_DAYS_S, **settings)
+    assert until(state)[1] == pytest.approx(200 + 3_600)
+    assert lost_by(state) >= 3_800
+
+
+def test_a_limit_in_bytes_below_a_segment_deletes_nothing_before_the_next_one_is_that_large():
+    settings = QUIET | {"retention_ms": UNKNOWN, "retention_bytes": 1_000, "segment_bytes": 12_000}
+    state = running(5_000, 0, local_span_s=TWO_DAYS_S, **settings)
+    assert until(state)[1] == pytest.approx(200 + 100)
+    assert lost_by(state) == pytest.approx((1_000 + 12_000 - 5_000) / 10)
+
+
+def test_whether_records_are_deleted_within_the_hour_is_certain_by_the_length_of_a_segment():
+    """The next record is 500 s old, and kept for 1 000 s; it may be the first of its segment."""
+    short = running(5_000, 0, remote_storage=0, retention_ms=1_000_000)
+    assert (until(short)[1], lost_by(short)) == pytest.approx((500, 600))
+    assert group_risks(short) == {"consumer_loses_records"}
+    long = {"segment_ms": 4_000_000, "segment_bytes": 60_000, "retention_ms": 6_000_000}
+    may_be = running(5_000, 0, local_span_s=10_000, remote_storage=0, **long)
+    assert (until(may_be)[1], lost_by(may_be)) == pytest.approx((1_000, 5_000))
+    assert group_risks(may_be) == {"consumer_may_lose_records"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "latest_s"),
+    [
+        ({"segment_ms": UNKNOWN}, 600),
+        ({"segment_bytes": UNKNOWN}, 1_100),
+        ({"segment_ms": UNKNOWN, "segment_bytes": UNKNOWN}, math.nan),
+    ],
+)
+def test_of_segments_whose_length_is_unknown_nothing_is_certain(settings, latest_s):
+    state = running(5_000, 0, remote_storage=0, retention_ms=1_000_000, **settings)
+    assert until(state)[1] == pytest.approx(500)
+    assert lost_by(state) == pytest.approx(latest_s, nan_ok=True)
+    risk = "consumer_may_lose_records" if math.isnan(latest_s) else "consumer_loses_records"
+    assert group_risks(state) == {risk}
+
+
+def quiet_since(idle_s: int, **settings: int) -> ShardState:
+    """A log of two days in which nobody has written for so long; the group is in its middle."""
+    log = Log(end=10_000, started_ms=NOW_MS - 2 * DAY_MS, size_bytes=10_000)
+    state = None
+    for at_ms, end in ((NOW_MS - ROUND_MS, 9_999), *((NOW_MS + i * 5_000, 10_000) for i in
+                       (0, *range(1, 60), idle_s // 5))):  # fmt: skip
+        part = Partition(log=Log(**{**vars_of(log), "end": end}))
+        is_read = at_ms <= NOW_MS
+        state = cycle(
+            *([Group(offsets=[(part, 5_000)])] if is_read else []), parts=(part,), since=state,
+            at_ms=at_ms, is_read=is_read, **(QUIET | settings),
+        )  # fmt: skip
+    assert state is not None
+    return state
+
+
+def vars_of(log: Log) -> dict[str, int]:
+    return {name: getattr(log, name) for name in log.__dataclass_fields__}
+
+
+def test_a_log_without_appends_is_as_old_as_the_last_one():
+    """Its only segment goes an hour after the last append, unless somebody writes before that."""
+    state = quiet_since(1_800)
+    assert until(state)[1] == pytest.approx(1_800)
+    assert math.isnan(lost_by(state))
+    assert group_risks(state) == {"consumer_may_lose_records"}
+
+
+def test_a_segment_that_the_next_append_closes_goes_for_certain():
+    state = quiet_since(1_800, segment_ms=2 * DAY_MS - HOUR_MS)
+    assert lost_by(state) == pytest.approx(1_800)
+    assert group_risks(state) == {"consumer_loses_records"}
+
+
+# ---------------------------------------------------------------- what is no record, or no loss
+
+
+@pytest.mark.parametrize(
+    ("log", "retention", "risk"),
+    [
+        ({}, {"retention_ms": 7 * DAY_MS}, "consumer_may_lose_records"),
+        ({}, {"retention_ms": HOUR_MS}, "consumer_loses_records"),
+        # Nobody wrote over the weekend, so the first record that is left is younger.
+        ({"started_ms": NOW_MS - 5 * DAY_MS}, {"retention_ms": 7 * DAY_MS},
+         "consumer_loses_records"),
+        ({}, {"retention_ms": UNKNOWN, "retention_bytes": 1_000}, "consumer_loses_records"),
+        ({}, {"retention_ms": UNKNOWN, "retention_bytes": 10_000}, "consumer_may_lose_records"),
+        ({"started_ms": UNKNOWN}, {"retention_ms": 7 * DAY_MS}, "consumer_loses_records"),
+    ],
+)  # fmt: skip
+def test_what_kafka_delete_records_removed_is_not_taken_for_the_work_of_retention(
+    log, retention, risk
+):
+    """The log is an hour old and has 1 000 bytes."""
+    part = Partition(log=Log(end=100, start=60, local_start=60, **log))
+    settings = {"remote_storage": 0, **retention}
+    state = cycle(Group(offsets=[(part, 50)]), parts=(part,), **settings)
+    assert group_risks(state) == {risk}
+
+
+def test_a_log_that_retention_emptied_has_no_young_first_record():
+    part = Partition(log=Log(end=100, start=100, local_start=100, started_ms=UNKNOWN))
+    state = cycle(Group(offsets=[(part, 50)]), parts=(part,), remote_storage=0, retention_ms=DAY_MS)
+    assert group_risks(state) == {"consumer_loses_records"}
+    assert np.isnan(state[GroupForecasts].lost_by_s).sum() == 0
