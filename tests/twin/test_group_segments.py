@@ -109,6 +109,42 @@ def test_a_segment_that_the_next_append_closes_goes_for_certain():
 # ---------------------------------------------------------------- what is no record, or no loss
 
 
+def test_an_open_transaction_shows_that_a_log_has_more_than_records():
+    """The first batch is a plain one, but the last stable offset is below the high watermark."""
+
+    def after(stable: int) -> set[str]:
+        log = Log(end=100_000, start=90_000, local_start=90_000, last_stable=stable,
+                  high_watermark=100_000)  # fmt: skip
+        part, state = Partition(log=log), None
+        for i in range(2):
+            state = cycle(
+                Group(offsets=[(part, 5)]), parts=(part,), since=state, at_ms=NOW_MS + i * 5_000,
+                remote_storage=0, retention_ms=HOUR_MS,
+            )  # fmt: skip
+        assert state is not None
+        return group_risks(state)
+
+    assert after(stable=99_000) == {"consumer_may_lose_records"}
+    assert after(stable=100_000) == {"consumer_loses_records"}
+    assert after(stable=UNKNOWN) == {"consumer_loses_records"}
+
+
+def test_a_high_watermark_that_was_asked_for_later_shows_no_transaction():
+    """Within a cycle the log grows between the two questions."""
+    state = None
+    for i in range(3):
+        end = 100_000 + i * 1_000
+        log = Log(end=end, start=90_000, local_start=90_000, last_stable=end - 900,
+                  high_watermark=end)  # fmt: skip
+        part = Partition(log=log)
+        state = cycle(
+            Group(offsets=[(part, 5)]), parts=(part,), since=state, at_ms=NOW_MS + i * 5_000,
+            remote_storage=0, retention_ms=HOUR_MS,
+        )  # fmt: skip
+    assert state is not None
+    assert group_risks(state) == {"consumer_loses_records"}
+
+
 @pytest.mark.parametrize(
     ("log", "retention", "risk"),
     [
