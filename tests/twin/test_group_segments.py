@@ -173,3 +173,40 @@ def test_a_log_that_retention_emptied_has_no_young_first_record():
     state = cycle(Group(offsets=[(part, 50)]), parts=(part,), remote_storage=0, retention_ms=DAY_MS)
     assert group_risks(state) == {"consumer_loses_records"}
     assert np.isnan(state[GroupForecasts].lost_by_s).sum() == 0
+
+
+# ---------------------------------------------------------------- uploads that do not go on
+
+
+@pytest.mark.parametrize("age_s", [700, 900, 990, 1_100])
+@pytest.mark.parametrize("segments", [{}, KAFKA_DEFAULTS], ids=["of 1 000", "of Kafka's defaults"])
+def test_uploads_that_stopped_keep_what_is_older_than_local_retention(age_s, segments):
+    """KAFKA-19952: 100 of 10 000 are uploaded; a local log is kept for 100 s, a record 1 000 s."""
+    away = {"retention_ms": 1_000_000, "local_retention_ms": 100_000, **segments}
+    state = running(5_000, 0, tiered_to=100, local_span_s=age_s, **away)
+    assert np.isnan(until(state)[1])
+    assert not group_risks(state) & {"consumer_loses_records", "consumer_may_lose_records"}
+
+
+def test_uploads_that_wait_on_purpose_keep_as_much():
+    delayed = {"upload_delay_ms": 50_000, "upload_delay_bytes": UNKNOWN}
+    away = {"retention_ms": 1_000_000, "local_retention_ms": 100_000, **delayed}
+    assert np.isnan(until(running(5_000, 0, tiered_to=100, local_span_s=700, **away))[1])
+    # All that is not uploaded is younger than local retention.
+    is_normal = running(9_600, 0, tiered_to=9_500, local_span_s=1_000, **away)
+    assert until(is_normal)[1] == pytest.approx(960)
+
+
+def test_where_copies_are_disabled_retention_waits_for_no_upload():
+    away = {"retention_ms": 1_000_000, "local_retention_ms": 100_000, "copies_disabled": 1}
+    state = running(5_000, 0, tiered_to=100, local_span_s=700, **away)
+    assert until(state)[1] == pytest.approx(650)
+    assert group_risks(state) >= {"consumer_loses_records"}
+
+
+def test_a_segment_that_is_written_is_not_late_for_its_upload():
+    """Of a quiet topic: it is closed after a week, uploaded then, and kept for a week more."""
+    quiet = KAFKA_DEFAULTS | {"retention_ms": 7 * DAY_MS, "local_retention_ms": HOUR_MS}
+    prompt = {"upload_delay_ms": 0, "upload_delay_bytes": 0}
+    state = running(5_000, 0, tiered_to=UNKNOWN, local_span_s=TWO_DAYS_S, **quiet, **prompt)
+    assert until(state)[1] == pytest.approx((5 + 7) * DAY_MS / 1_000)

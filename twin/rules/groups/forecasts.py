@@ -2,7 +2,8 @@
 
 The time is the earliest at which it may happen, beside the one at which it has happened for certain
 (``twin.rules.groups.runs``). A record that is not uploaded stays on disk, however old. As soon as
-such records are older than retention, uploads do not keep up, and when they will nobody knows.
+such records are older than local retention, uploads do not keep up, and when they will nobody
+knows.
 
 Source: UnifiedLog.deleteRetentionMsBreachedSegments, deleteRetentionSizeBreachedSegments and
 isSegmentEligibleForDeletion, Kafka 4.3.
@@ -103,7 +104,7 @@ def group_forecasts(
 
 
 def _uploads_are_late(run: Run, row: Rows, leaders: Leaders, configs: TopicConfigs) -> Bool:
-    """[N] what is not uploaded is older or larger than retention.
+    """[N] what is not uploaded is older or larger than local retention, or than retention.
 
     Not if all of it may be in the segment that is written, which is not uploaded before it is
     closed.
@@ -114,9 +115,12 @@ def _uploads_are_late(run: Run, row: Rows, leaders: Leaders, configs: TopicConfi
     age_ms = np.where(first == local, run.oldest_ms, records * run.ms_per_record)
     size = records * run.record_bytes
     late = np.zeros(len(row), bool)
-    limit_ms, limit_bytes = configs.retention_ms[row], configs.retention_bytes[row]
-    late |= (limit_ms >= 0) & (age_ms > limit_ms)
-    late |= (limit_bytes >= 0) & (size > limit_bytes)
+    for limit_ms, limit_bytes in (
+        (configs.local_retention_ms, configs.local_retention_bytes),
+        (configs.retention_ms, configs.retention_bytes),
+    ):
+        late |= (limit_ms[row] >= 0) & (age_ms > limit_ms[row])
+        late |= (limit_bytes[row] >= 0) & (size > limit_bytes[row])
     return late & ~run.tail.is_open
 
 
