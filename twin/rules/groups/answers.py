@@ -40,11 +40,11 @@ _NOT_SHOWN = (
     "`ahead`, else null; with `ahead` it also has `diverging`, the first lost offset, at which a "
     "consumer continues that committed its leader epoch, as Kafka's own consumers do (KIP-320), "
     "unless auto.offset.reset is none; null if not known; `remote_records` that it reads from "
-    "remote storage; seconds `until_remote_s` and `until_loss_s`, at the earliest, null if unknown "
-    "or never (`never_remote`, `never_lost`); `lost_by_s`: seconds until these are deleted at the "
-    "latest, as long as producers and the group go on as now: retention deletes whole segments, "
-    "and none that is written; null if unknown. `if_leader_lost` has, by election rule, the "
-    "`broker` that "
+    "remote storage, up to the next one that is missing there; seconds `until_remote_s` and "
+    "`until_loss_s`, at the earliest, null if unknown or never (`never_remote`, `never_lost`); "
+    "`lost_by_s`: seconds until these are deleted at the latest, as long as producers and the "
+    "group go on as now: retention deletes whole segments, and none that is written; null if "
+    "unknown. `if_leader_lost` has, by election rule, the `broker` that "
     "would serve it then, `reads_from`, `remote_records` and `remote_bytes`",
 )
 def groups_field(

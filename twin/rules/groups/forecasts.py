@@ -79,13 +79,10 @@ def group_forecasts(
         np.where((local_ms >= 0) & waits, np.maximum(local_ms, run.oldest_ms), local_ms),
         np.where((local_bytes >= 0) & waits, np.maximum(local_bytes, run.held_bytes), local_bytes),
     )
-    remote = np.where(is_unset, np.nan, remote)
-    remote = np.where(tiered == 0, NEVER, np.where(tiered == 1, remote, np.nan))
     is_unset |= waits & _uploads_are_late(run, row, leaders, configs)
-    loss, lost_by = (
-        np.where(is_unset, np.nan, until(kept_ms, kept_bytes))
-        for until in (run.until, run.until_at_most)
-    )
+    loss, lost_by = run.until(kept_ms, kept_bytes), run.until_at_most(kept_ms, kept_bytes)
+    remote, loss, lost_by = (np.where(is_unset, np.nan, each) for each in (remote, loss, lost_by))
+    remote = np.where(tiered == 0, NEVER, np.where(tiered == 1, remote, np.nan))
     at_end = lags.lag_records == 0
     source = reads.reads_from
     is_unknown = np.isin(source, (UNKNOWN, ReadsFrom.NOBODY, ReadsFrom.AHEAD))
