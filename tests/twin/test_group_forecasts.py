@@ -12,7 +12,8 @@ from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
 from twin.rules.groups.forecasts import GroupForecasts
-from twin.rules.groups.moves import IN_USE_MS, GroupLags
+from twin.rules.groups.moves import GroupLags
+from twin.rules.groups.usage import IN_USE_MS
 from twin.rules.partitions.growth import Growth
 from twin.rules.tiering.coverage import SuspectTimestamps
 from twin.rules.tiering.warm_up import NEVER

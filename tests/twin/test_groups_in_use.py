@@ -11,7 +11,8 @@ from tests.reading import open_risks
 from tests.twin.test_groups import ROUND_MS, cycle
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
-from twin.rules.groups.moves import IN_USE_MS, GroupLags
+from twin.rules.groups.moves import GroupLags
+from twin.rules.groups.usage import IN_USE_MS
 from twin.step import step
 from twin.tables.enums import GroupState
 

@@ -20,8 +20,8 @@ from twin.rules.tiering.warm_up import NEVER
 from twin.tables.state import GroupOffsets, Groups, Partitions, ReaderRacks
 
 _NOT_SHOWN = (
-    "row", "group_index", "rack_index", "end_offset", "moved_at_ms", "was_assigned",
-    "more_remote_bytes",
+    "row", "group_index", "rack_index", "end_offset", "moved_at_ms", "still_since_ms",
+    "was_assigned", "more_remote_bytes",
 )  # fmt: skip
 
 

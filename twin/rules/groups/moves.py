@@ -8,13 +8,11 @@ as in `kafka-consumer-groups.sh`.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from twin.arrays import keys
 from twin.declarations.declare import gauge, group_gauge, rule
-from twin.declarations.signature import Before, NowMs
+from twin.declarations.signature import Before, Cycle, NowMs
 from twin.declarations.table import (
     UNKNOWN,
     Array,
@@ -26,15 +24,11 @@ from twin.declarations.table import (
     SparseTable,
     column,
 )
+from twin.rules.groups.usage import is_in_use, last_assigned
 from twin.rules.partitions.growth import Growth, moving_average
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.replication.high_watermark import HighWatermarks
-from twin.tables.enums import GroupState
 from twin.tables.state import Configs, GroupOffsets, Groups
-
-IN_USE_MS: Final = 86_400_000
-"""Where ``collector.group_in_use_ms`` is unknown. Kafka forgets the offsets of a group without
-members after offsets.retention.minutes, seven days by default; nobody is hurt until then."""
 
 
 class GroupMoves(SparseTable, kind="group_moves", version=2, counts_in=(Groups,)):
@@ -46,6 +40,10 @@ class GroupMoves(SparseTable, kind="group_moves", version=2, counts_in=(Groups,)
     end_offset: Int64 = column("high watermark of the partition then")
     records_per_s: Float64 = column("records that the group reads a second, a moving average")
     moved_at_ms: Int64 = column("when the committed offset was last seen to change")
+    still_since_ms: Int64 = column(
+        "since when the committed offset is known to stand still, as long as the leader answers; "
+        "unknown while it has just changed"
+    )
     was_assigned: Int8 = column(
         "a member was assigned the partition when the group was last stable; unknown since it had "
         "no members",
@@ -76,6 +74,8 @@ def group_moves(
     old_groups: Before[Groups],
     before: Before[GroupMoves],
     watermarks: HighWatermarks,
+    leaders: Leaders,
+    cycle: Cycle,
 ) -> GroupMoves:
     """The average changes with each committed offset that is read. It starts again if an offset is
     lower than the one before, since the offset was reset."""
@@ -86,7 +86,8 @@ def group_moves(
     old = _aligned(offsets, groups, old_groups, before)
     committed, read_at_ms = offsets.committed_offset, offsets.read_at_ms
     is_new = read_at_ms > old["read_at_ms"]
-    end = watermarks.high_watermark[offsets.row.astype(np.intp)]
+    row = offsets.row.astype(np.intp)
+    end, answered_at_ms = watermarks.high_watermark[row], leaders.sampled_at_ms[row]
     both = is_new & (old["committed_offset"] != UNKNOWN) & (committed != UNKNOWN)
     records = np.where(both, committed - old["committed_offset"], 0)
     elapsed_s = np.where(both, read_at_ms - old["read_at_ms"], 1000) / 1000
@@ -100,29 +101,30 @@ def group_moves(
         end_offset=np.where(is_new, end, old["end_offset"]),
         records_per_s=np.where(is_new, average, old["records_per_s"]),
         moved_at_ms=np.where(records != 0, read_at_ms, old["moved_at_ms"]),
-        was_assigned=_last_assigned(offsets, groups, old["was_assigned"]),
+        still_since_ms=np.where(
+            is_new,
+            np.where(
+                records != 0, UNKNOWN, _still_since_ms(old, answered_at_ms, read_at_ms, cycle)
+            ),
+            old["still_since_ms"],
+        ),
+        was_assigned=last_assigned(offsets, groups, old["was_assigned"]),
     )
 
 
-def _last_assigned(offsets: GroupOffsets, groups: Groups, before: Int8) -> Int8:
-    """[N] whether a member was assigned the partition when the group was last stable."""
-    is_settled = _is_settled(offsets, groups)
-    has_members = _has_members(groups)[offsets.group_index]
-    return np.where(is_settled, offsets.assigned, np.where(has_members, before, np.int8(UNKNOWN)))
+def _still_since_ms(
+    old: dict[str, Array], answered_at_ms: Int64, read_at_ms: Int64, cycle: Cycle
+) -> Int64:
+    """[N] a time since which groups have committed their offsets, by the collector's clock.
 
-
-def _has_members(groups: Groups) -> Bool:
-    """[G] the group has members, or nobody could describe it."""
-    is_over = np.isin(groups.group_state, (GroupState.EMPTY, GroupState.DEAD))
-    has_members: Bool = (groups.members != 0) & ~is_over
-    return has_members
-
-
-def _is_settled(offsets: GroupOffsets, groups: Groups) -> Bool:
-    """[N] what is assigned now is all that the members of the group read."""
-    is_stable = (groups.members > 0) & (groups.group_state == GroupState.STABLE)
-    is_known: Bool = is_stable[offsets.group_index] & (offsets.assigned != UNKNOWN)
-    return is_known
+    A round of groups runs beside the cycles, and may begin and end within the one that brings it.
+    The time begins anew if the leader has not answered since the last reading: what it said before
+    is too old to compare with.
+    """
+    since_ms = old["still_since_ms"]
+    goes_on = (since_ms != UNKNOWN) & (old["committed_offset"] != UNKNOWN)
+    goes_on &= answered_at_ms > old["read_at_ms"]
+    return np.where(goes_on, since_ms, np.maximum(read_at_ms, cycle.observed_at_ms))
 
 
 @rule
@@ -148,7 +150,7 @@ def group_lags(
         row=moves.row,
         lag_records=lag,
         lag_s=np.where(lag == 0, 0.0, lag_s),
-        in_use=is_in_use(moves, offsets, groups, configs, now_ms),
+        in_use=is_in_use(offsets, groups, moves.was_assigned, moves.moved_at_ms, configs, now_ms),
     )
 
 
@@ -177,35 +179,15 @@ def is_ahead(moves: GroupMoves, leaders: Leaders) -> Bool:
     """[N] the leader's log ends before the committed offset.
 
     An offset that was read after the log end may be of later records. So the leader must have
-    answered since the offset was read, and the offset must not have changed at that reading.
+    answered since the offset is known to stand still. Later readings of the same offset, which may
+    be younger than the leader's last answer, do not change that.
     """
     row = moves.row.astype(np.intp)
     end = leaders.log_end_offset[row]
     is_beyond: Bool = (end != UNKNOWN) & (moves.committed_offset > end)
-    is_beyond &= leaders.sampled_at_ms[row] > moves.read_at_ms
-    is_beyond &= moves.moved_at_ms < moves.read_at_ms
+    is_beyond &= moves.still_since_ms != UNKNOWN
+    is_beyond &= leaders.sampled_at_ms[row] > moves.still_since_ms
     return is_beyond
-
-
-def is_in_use(
-    moves: GroupMoves, offsets: GroupOffsets, groups: Groups, configs: Configs, now_ms: int
-) -> Bool:
-    """[N] the group reads the partition.
-
-    A stable group reads what its members are assigned, and has left every other partition that it
-    committed to. While it rebalances, partitions are assigned to nobody for a while: it reads what
-    it is assigned, and what it was when it was last stable. Where that is not known, it reads where
-    it moved lately; so do groups without members, since consumers may assign partitions to
-    themselves.
-    """
-    limit_ms = configs.cluster_wide("group_in_use_ms")
-    moved = (moves.moved_at_ms != UNKNOWN) & (
-        now_ms - moves.moved_at_ms <= (IN_USE_MS if limit_ms == UNKNOWN else limit_ms)
-    )
-    was_known = moves.was_assigned != UNKNOWN
-    rebalances = np.where(was_known, moves.was_assigned == 1, moved) | (offsets.assigned == 1)
-    by_members = np.where(_is_settled(offsets, groups), offsets.assigned == 1, rebalances)
-    return np.where(_has_members(groups)[moves.group_index], by_members, moved)
 
 
 def _is_unchanged(before: GroupMoves, offsets: GroupOffsets) -> bool:

@@ -15,7 +15,7 @@ from twin.declarations.signature import NowMs
 from twin.declarations.table import Bool, Float64, Int8, SparseTable, column
 from twin.rules.groups.certainty import are_records, deleted_by_request
 from twin.rules.groups.forecasts import group_forecasts
-from twin.rules.groups.moves import GroupMoves, group_lags, is_ahead, is_in_use
+from twin.rules.groups.moves import GroupMoves, group_lags, is_ahead
 from twin.rules.groups.reach import (
     FALLS_OFF_SOON_S,
     LOSES_SOON_S,
@@ -23,6 +23,7 @@ from twin.rules.groups.reach import (
     may_be_overtaken,
 )
 from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
+from twin.rules.groups.usage import is_in_use
 from twin.rules.partitions.batch_kinds import BatchKinds
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
@@ -79,7 +80,9 @@ def groups_near_risk(
     off_disk = moves.committed_offset < servers.on_every_disk[moves.row.astype(np.intp)]
     ahead = is_ahead(moves, leaders)
     near = np.flatnonzero(overtaken | off_disk | ahead)
-    near = near[is_in_use(moves.pick(near), offsets.pick(near), groups, cluster, now_ms)]
+    was_assigned, moved_at_ms = moves.was_assigned[near], moves.moved_at_ms[near]
+    used = is_in_use(offsets.pick(near), groups, was_assigned, moved_at_ms, cluster, now_ms)
+    near = near[used]
     if not len(near):
         return GroupsNearRisk.empty()
     moves, offsets = moves.pick(near), offsets.pick(near)
