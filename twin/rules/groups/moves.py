@@ -55,6 +55,9 @@ class GroupLags(SparseTable, kind="group_lags", on_demand="a difference of store
     """[N] how far each group is behind, in the order of ``group_offsets``."""
 
     lag_records: Int64 = column("records between the committed offset and the high watermark")
+    lag_at_most_records: Int64 = column(
+        "the same; where the high watermark is unknown, records up to the leader's log end"
+    )
     lag_s: Float64 = column(
         "time in which these are appended; NaN if unknown, and where nothing is written now",
         fill=float("nan"),
@@ -137,18 +140,25 @@ def group_lags(
     configs: Configs,
     now_ms: NowMs,
 ) -> GroupLags:
-    """The lag of each group, unknown if its offset or the high watermark is unknown.
+    """The lag of each group, unknown if its offset or the high watermark is unknown: a new leader
+    does not know that for a moment, nor does the twin while a member of the ISR does not answer.
 
     A group that is ahead of the log has none: where it continues is for its consumer to say.
     """
     is_known = _has_lag(moves) & ~is_ahead(moves, leaders)
     lag = np.where(is_known, _lag_behind(moves), UNKNOWN)
-    rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
+    row = moves.row.astype(np.intp)
+    end, rate = leaders.log_end_offset[row], growth.appended_records_per_s[row]
+    # The high watermark was not above a log end that was read since.
+    is_bound = (leaders.sampled_at_ms[row] >= moves.read_at_ms) & (end != UNKNOWN)
+    is_bound &= (moves.committed_offset != UNKNOWN) & ~is_ahead(moves, leaders)
+    bound = np.where(is_bound, np.maximum(end - moves.committed_offset, 0), UNKNOWN)
     with np.errstate(divide="ignore", invalid="ignore"):
         lag_s = np.where((lag > 0) & (rate > 0), lag / rate, np.nan)
     return GroupLags(
         row=moves.row,
         lag_records=lag,
+        lag_at_most_records=np.where(is_known, lag, bound),
         lag_s=np.where(lag == 0, 0.0, lag_s),
         in_use=is_in_use(offsets, groups, moves.was_assigned, moves.moved_at_ms, configs, now_ms),
     )
