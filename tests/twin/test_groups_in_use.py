@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from tests.builders import NOW_MS, Group, Log, Partition, brokers_frame
+from tests.exporter.test_exporter import a_client, a_store
 from tests.reading import open_risks
 from tests.twin.test_groups import ROUND_MS, cycle
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
+from twin.questions import whatif
+from twin.questions.whatif_groups import hurt_by_loss, together
 from twin.rules.groups.moves import GroupLags
+from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.groups.usage import IN_USE_MS
 from twin.step import step
 from twin.tables.enums import GroupState
@@ -101,3 +105,31 @@ def test_what_a_group_was_assigned_before_it_had_no_members_does_not_count():
     again = {"assigned": 0, "state": GroupState.PREPARING_REBALANCE}
     assert not is_in_use(read({"assigned": 1}, nobody))
     assert not is_in_use(read({"assigned": 1}, nobody, again))
+
+
+def harmed(state: ShardState) -> list[tuple[str, int]]:
+    """Groups that the loss of the leader hurts; of how many partitions nobody leads then."""
+    harms = together([hurt_by_loss(state, [1], whatif.lose(state, [1]))])
+    return [(each.group, each.offline) for each in harms]
+
+
+@pytest.mark.parametrize("assigned", [0, 1])
+def test_a_loss_hurts_no_group_that_left_the_topic(assigned):
+    alone = Partition(replicas=(1,))
+    group = Group(offsets=[(alone, 50)], assigned=assigned)
+    assert harmed(cycle(group, parts=(alone,))) == [("g", 1)] * assigned
+
+
+def test_a_loss_hurts_a_group_whose_consumers_are_away_for_a_moment():
+    alone = Partition(replicas=(1,))
+    nobody = Group(offsets=[(alone, 50)], members=0, assigned=0, state=GroupState.EMPTY)
+    assert harmed(cycle(nobody, parts=(alone,))) == [("g", 1)]
+
+
+def test_where_a_group_reads_is_counted_without_topics_that_it_left():
+    state = read({"assigned": 0})
+    assert state[GroupReads].reads_from.tolist() == [ReadsFrom.NOWHERE]
+    [group] = a_client(a_store(state)).get("/api/v1/groups").json()["groups"]
+    assert set(group["reads_from"].values()) == {0}
+    [group] = a_client(a_store(read({"assigned": 1}))).get("/api/v1/groups").json()["groups"]
+    assert group["reads_from"]["nowhere"] == 1

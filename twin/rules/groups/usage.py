@@ -48,6 +48,13 @@ def is_in_use(
     return np.where(_has_members(groups)[offsets.group_index], by_members, moved)
 
 
+def has_left(offsets: GroupOffsets, was_assigned: Int8) -> Bool:
+    """[N] the group has members, and none was assigned the partition when it was last stable; nor
+    is one now."""
+    has_left: Bool = (was_assigned == 0) & (offsets.assigned != 1)
+    return has_left
+
+
 def last_assigned(offsets: GroupOffsets, groups: Groups, before: Int8) -> Int8:
     """[N] a member was assigned the partition when the group was last stable; unknown since it had
     no members."""
