@@ -68,6 +68,19 @@ def group_forecasts(
     if not len(moves):
         return GroupForecasts.empty()
     run = Run.from_tables(moves, leaders, local, configs, growth, sizes, last, now_ms)
+    return forecasts_of(run, moves, lags, reads, leaders, configs)
+
+
+def forecasts_of(
+    run: Run,
+    moves: GroupMoves,
+    lags: GroupLags,
+    reads: GroupReads,
+    leaders: Leaders,
+    configs: TopicConfigs,
+    within_s: float = NEVER,
+) -> GroupForecasts:
+    """The forecasts of those groups; ``lost_by_s`` is unknown if no loss may be that soon."""
     row = moves.row.astype(np.intp)
     tiered = configs.remote_storage[row]
     kept_ms, kept_bytes = configs.retention_ms[row], configs.retention_bytes[row]
@@ -80,7 +93,9 @@ def group_forecasts(
         np.where((local_bytes >= 0) & waits, np.maximum(local_bytes, run.held_bytes), local_bytes),
     )
     is_unset |= waits & _uploads_are_late(run, row, leaders, configs)
-    loss, lost_by = run.until(kept_ms, kept_bytes), run.until_at_most(kept_ms, kept_bytes)
+    loss = run.until(kept_ms, kept_bytes)
+    is_near = bool((loss <= within_s).any())
+    lost_by = run.until_at_most(kept_ms, kept_bytes) if is_near else np.full(len(loss), np.nan)
     remote, loss, lost_by = (np.where(is_unset, np.nan, each) for each in (remote, loss, lost_by))
     remote = np.where(tiered == 0, NEVER, np.where(tiered == 1, remote, np.nan))
     at_end = lags.lag_records == 0

@@ -145,13 +145,14 @@ def group_lags(
 
     A group that is ahead of the log has none: where it continues is for its consumer to say.
     """
-    is_known = _has_lag(moves) & ~is_ahead(moves, leaders)
+    is_behind = ~is_ahead(moves, leaders)
+    is_known = _has_lag(moves) & is_behind
     lag = np.where(is_known, _lag_behind(moves), UNKNOWN)
     row = moves.row.astype(np.intp)
     end, rate = leaders.log_end_offset[row], growth.appended_records_per_s[row]
     # The high watermark was not above a log end that was read since.
     is_bound = (leaders.sampled_at_ms[row] >= moves.read_at_ms) & (end != UNKNOWN)
-    is_bound &= (moves.committed_offset != UNKNOWN) & ~is_ahead(moves, leaders)
+    is_bound &= (moves.committed_offset != UNKNOWN) & is_behind
     bound = np.where(is_bound, np.maximum(end - moves.committed_offset, 0), UNKNOWN)
     with np.errstate(divide="ignore", invalid="ignore"):
         lag_s = np.where((lag > 0) & (rate > 0), lag / rate, np.nan)

@@ -14,7 +14,7 @@ from twin.declarations.declare import Alert, risk, rule
 from twin.declarations.signature import NowMs
 from twin.declarations.table import Bool, Float64, Int8, SparseTable, column
 from twin.rules.groups.certainty import are_records, deleted_by_request
-from twin.rules.groups.forecasts import group_forecasts
+from twin.rules.groups.forecasts import forecasts_of
 from twin.rules.groups.moves import GroupMoves, group_lags, is_ahead
 from twin.rules.groups.reach import (
     FALLS_OFF_SOON_S,
@@ -23,6 +23,7 @@ from twin.rules.groups.reach import (
     may_be_overtaken,
 )
 from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
+from twin.rules.groups.runs import Run
 from twin.rules.groups.usage import is_in_use
 from twin.rules.partitions.batch_kinds import BatchKinds
 from twin.rules.partitions.growth import Growth, RecordSizes
@@ -99,9 +100,8 @@ def groups_near_risk(
         moves, reads_then = moves.pick(overtaken), reads.pick(overtaken)
         offsets = offsets.pick(overtaken)
         lags = group_lags(moves, offsets, groups, growth, leaders, cluster, now_ms)
-        until = group_forecasts(
-            moves, lags, reads_then, leaders, local, configs, growth, sizes, last, now_ms
-        )
+        run = Run.from_tables(moves, leaders, local, configs, growth, sizes, last, now_ms)
+        until = forecasts_of(run, moves, lags, reads_then, leaders, configs, LOSES_SOON_S)
         until_remote_s[overtaken] = until.until_remote_s
         until_loss_s[overtaken] = until.until_loss_s
         lost_by_s[overtaken] = until.lost_by_s

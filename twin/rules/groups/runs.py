@@ -23,7 +23,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.declarations.table import UNKNOWN, Array, Bool, Float64, Int64
+from twin.declarations.table import UNKNOWN, Array, Bool, Float64, Int64, Rows
 from twin.rules.groups.moves import GroupMoves
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
@@ -71,7 +71,7 @@ class Run:
         since_read_s = np.clip((now_ms - moves.read_at_ms) / 1000, 0, SAME_RATE_S)
         behind = end - (moves.committed_offset + rate * since_read_s)
         record_bytes, appended_at_ms = sizes.bytes_per_record[row], last.at_ms[row]
-        begins = _tail_start(leaders, configs)[row]
+        begins = _tail_start(row, leaders, configs)
         records = np.where(has_local_log, end - begins, 0)
         return Run(
             behind=np.where(end == UNKNOWN, np.nan, np.maximum(behind, 0)),
@@ -170,6 +170,8 @@ class Run:
         left_s = np.maximum(kept_ms - self.age_ms, 0) / 1000
         with np.errstate(divide="ignore", invalid="ignore"):
             seconds = np.where(self.younger >= 1, NEVER, left_s / (1 - self.younger))
+        if not self.tail.is_open.any():
+            return seconds
         # The segment that is written ends with a record of now.
         closed_s = np.where(self._closes_s > 0, self._closes_s + kept_ms / 1000, 0.0)
         return np.maximum(seconds, closed_s)
@@ -205,12 +207,14 @@ class Tail:
         return is_young & self.holds_group
 
 
-def _tail_start(leaders: Leaders, configs: TopicConfigs) -> Int64:
-    """[P] the first offset that may be in the segment that is written; the log end if unknown."""
-    local, tiered = leaders.local_log_start_offset, leaders.last_tiered_offset
-    is_prompt = (configs.copies_disabled != 1) & ~uploads_wait(configs)
-    after_uploads = np.where(is_prompt, tiered + 1, leaders.log_end_offset)
-    has_uploads = (configs.remote_storage != 0) & (tiered >= local)
+def _tail_start(row: Rows, leaders: Leaders, configs: TopicConfigs) -> Int64:
+    """[N] the first offset that may be in the segment that is written; the log end if unknown."""
+    local, tiered = leaders.local_log_start_offset[row], leaders.last_tiered_offset[row]
+    has_uploads = (configs.remote_storage[row] != 0) & (tiered >= local)
+    if not has_uploads.any():
+        return local
+    is_prompt = ((configs.copies_disabled != 1) & ~uploads_wait(configs))[row]
+    after_uploads = np.where(is_prompt, tiered + 1, leaders.log_end_offset[row])
     return np.where(has_uploads, after_uploads, local)
 
 

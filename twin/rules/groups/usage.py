@@ -65,7 +65,8 @@ def last_assigned(offsets: GroupOffsets, groups: Groups, before: Int8) -> Int8:
 
 def _has_members(groups: Groups) -> Bool:
     """[G] the group has members, or nobody could describe it."""
-    is_over = np.isin(groups.group_state, (GroupState.EMPTY, GroupState.DEAD))
+    state = groups.group_state
+    is_over = (state == GroupState.EMPTY) | (state == GroupState.DEAD)
     has_members: Bool = (groups.members != 0) & ~is_over
     return has_members
 

@@ -31,7 +31,7 @@ def in_remote(
     """
     in_gap, next_gap = gaps.ahead(row, offset)
     is_whole = configs.tiered_compacted[row] == 1  # compaction leaves gaps
-    end = remote_ends(leaders)[row]
+    end = remote_ends(leaders, row)
     is_beyond = (end != UNKNOWN) & (offset >= end)
     until = np.where((end == UNKNOWN) | is_beyond, NO_GAP, end)
     until = np.minimum(until, np.where(is_whole, NO_GAP, next_gap))

@@ -87,7 +87,7 @@ def suspect_offsets(
         stable=leaders.last_stable_offset[row],
         end=leaders.log_end_offset[row],
         gap_end=np.where((start != UNKNOWN) & (local_start > start), local_start, UNKNOWN),
-        remote_end=remote_ends(leaders)[row],
+        remote_end=remote_ends(leaders, row),
     )
     return offsets.pick(_disorder(offsets, offsets) != 0)
 

@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 
 from twin.declarations.declare import gauge, rule
-from twin.declarations.table import UNKNOWN, Bool, Int8, Int64, PartitionTable, column
+from twin.declarations.table import UNKNOWN, Bool, Int8, Int64, PartitionTable, Rows, column
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.tables.enums import PendingUpload
@@ -70,22 +70,22 @@ def tier_states(leaders: Leaders, configs: TopicConfigs) -> TierStates:
     return TierStates(state.astype(np.int8))
 
 
-def has_nothing_uploaded(leaders: Leaders) -> Bool:
-    """[P] the leader answers that nothing of the log is in remote storage."""
+def has_nothing_uploaded(leaders: Leaders, row: Rows | slice = slice(None)) -> Bool:
+    """[N] the leaders of those partitions answer that nothing of the log is in remote storage."""
     # With its whole log on disk a leader answers -6 with the log start, and -5 with nothing.
-    is_pending = leaders.pending_upload == PendingUpload.KNOWN
-    says_pending: Bool = is_pending & (leaders.last_tiered_offset == UNKNOWN)
-    return says_pending | (leaders.pending_upload == PendingUpload.NOTHING_TIERED)
+    pending, tiered = leaders.pending_upload[row], leaders.last_tiered_offset[row]
+    says_pending: Bool = (pending == PendingUpload.KNOWN) & (tiered == UNKNOWN)
+    return says_pending | (pending == PendingUpload.NOTHING_TIERED)
 
 
-def remote_ends(leaders: Leaders) -> Int64:
-    """[P] the offset after the last one in remote storage: the log start where nothing is there.
+def remote_ends(leaders: Leaders, row: Rows) -> Int64:
+    """[N] the offset after the last one in remote storage: the log start where nothing is there.
 
     Unknown where the leader does not say. It is below the log start where records were deleted that
     were not uploaded.
     """
-    tiered = leaders.last_tiered_offset
-    if_nothing = np.where(has_nothing_uploaded(leaders), leaders.log_start_offset, UNKNOWN)
+    tiered, has_nothing = leaders.last_tiered_offset[row], has_nothing_uploaded(leaders, row)
+    if_nothing = np.where(has_nothing, leaders.log_start_offset[row], UNKNOWN)
     return np.where(tiered == UNKNOWN, if_nothing, tiered + 1)
 
 
