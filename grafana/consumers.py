@@ -49,7 +49,7 @@ def _now() -> tuple[Json, ...]:
         at_risk(
             "Lose records",
             "consumer_loses_records",
-            "Partitions where retention deletes what a group has not read, within an hour or "
+            "Partitions of which a group loses records that it has not read, within an hour or "
             "already.",
             Look(steps=NONE_OR_RED),
         ),

@@ -7,12 +7,13 @@ import pytest
 
 from tests.builders import NOW_MS, Group, Log, Partition, brokers_frame
 from tests.reading import open_risks
-from tests.twin.test_groups import COLD, ROUND_MS, cycle
+from tests.twin.test_groups import COLD, HOUR_MS, ROUND_MS, cycle
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
 from twin.rules.groups.forecasts import GroupForecasts
-from twin.rules.groups.moves import IN_USE_MS, GroupLags
+from twin.rules.groups.moves import GroupLags
+from twin.rules.groups.usage import IN_USE_MS
 from twin.rules.partitions.growth import Growth
 from twin.rules.tiering.coverage import SuspectTimestamps
 from twin.rules.tiering.warm_up import NEVER
@@ -29,9 +30,10 @@ def running(
 ) -> ShardState:  # fmt: skip
     """10 records a second are appended; 10 000 were, in ``local_span_s``. The group was read twice.
 
-    Its committed offset now is ``committed``.
+    Its committed offset now is ``committed``. A record is a byte, a segment is full in 100 s.
     """
     then_ms, state = NOW_MS - ROUND_MS, None
+    configs = {"segment_ms": 600_000, "segment_bytes": 1_000, **configs}
     for at_ms, end, offset in (
         (then_ms, 10_000 if idle else 9_700, committed - group_rate * 30),
         (NOW_MS, 10_000, committed),
@@ -188,7 +190,7 @@ def test_a_group_that_reads_remotely_is_a_risk_of_its_partition():
 
 def test_a_group_that_lost_records_is_a_risk_of_its_partition():
     part = Partition(log=Log(start=60, local_start=60))
-    state = cycle(Group(offsets=[(part, 50)]), parts=(part,), retention_ms=DAY_MS)
+    state = cycle(Group(offsets=[(part, 50)]), parts=(part,), retention_ms=HOUR_MS)
     assert group_risks(state) == {"consumer_loses_records"}
 
 
@@ -204,7 +206,7 @@ def test_a_group_that_lost_records_is_a_risk_of_its_partition():
 )
 def test_offsets_that_may_be_no_records_are_a_warning_and_no_page(kind, config):
     part = Partition(log=Log(start=60, local_start=60, first_batch=kind))
-    config = {"retention_ms": DAY_MS} | config
+    config = {"retention_ms": HOUR_MS} | config
     state = cycle(Group(offsets=[(part, 50)]), parts=(part,), **config)
     assert group_risks(state) == {"consumer_may_lose_records"}
 
@@ -218,27 +220,15 @@ def test_a_log_that_retention_has_emptied_is_what_it_was_seen_to_be():
             part = Partition(log=Log(start=60, local_start=60, first_batch=kind))
             at = {} if state is None else {"since": state}
             group = Group(offsets=[(part, 50)])
-            state = cycle(group, parts=(part,), at_ms=NOW_MS + i * 5_000, retention_ms=DAY_MS, **at)
+            state = cycle(
+                group, parts=(part,), at_ms=NOW_MS + i * 5_000, retention_ms=HOUR_MS, **at
+            )
         assert state is not None
         return group_risks(state)
 
     assert after(BatchKind.PLAIN) == {"consumer_loses_records"}
     assert after(BatchKind.TRANSACTIONAL, BatchKind.PLAIN) == {"consumer_may_lose_records"}
     assert after() == {"consumer_may_lose_records"}
-
-
-def test_a_group_that_left_a_topic_loses_nothing_there():
-    """kminion 5, Burrow 504: it is stable, has members, and none is assigned the partition."""
-    part = Partition(log=Log(start=60, local_start=60))
-
-    def read(assigned: int, state: int = GroupState.STABLE) -> ShardState:
-        group = Group(offsets=[(part, 50)], assigned=assigned, state=state)
-        return cycle(group, parts=(part,), retention_ms=DAY_MS)
-
-    assert read(0)[GroupLags].in_use.tolist() == [False]
-    assert group_risks(read(0)) == set()
-    for state in (read(1), read(UNKNOWN), read(0, GroupState.PREPARING_REBALANCE)):
-        assert group_risks(state) == {"consumer_loses_records"}
 
 
 @pytest.mark.parametrize("started_ms", [0, 86_400_000, NOW_MS - 40 * 86_400_000])

@@ -16,10 +16,9 @@ from twin.declarations.table import UNKNOWN, Array, Bool
 from twin.engine.state import ShardState
 from twin.rules.groups.forecasts import GroupForecasts
 from twin.rules.groups.moves import GroupLags, GroupMoves
+from twin.rules.groups.reach import FALLS_OFF_SOON_S, LOSES_SOON_S
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.groups.risks import (
-    FALLS_OFF_SOON_S,
-    LOSES_SOON_S,
     GroupsNearRisk,
     falls_off_local_log,
     loses_records,

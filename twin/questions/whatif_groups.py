@@ -16,6 +16,7 @@ from twin.questions.whatif import Loss
 from twin.rules.groups.loss import ReadsThen, reads_then, servers_after_loss
 from twin.rules.groups.moves import GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
+from twin.rules.groups.usage import has_left
 from twin.rules.partitions.growth import RecordSizes
 from twin.tables.state import (
     GroupOffsets,
@@ -117,7 +118,7 @@ def _reads_after_loss(state: ShardState, leader: Int32, brokers: Collection[int]
 
 def _harms(state: ShardState, then: _Reads, by_rule: Mapping[str, _Reads]) -> list[GroupHarm]:
     offsets, names = state[GroupOffsets], state[Groups].group.tolist()
-    now = state[GroupReads].reads_from
+    now, reads_it = state[GroupReads].reads_from, ~has_left(offsets, state[GroupMoves].was_assigned)
     columns = {
         "offline": (then.reads_from == ReadsFrom.NOBODY) & (now != ReadsFrom.NOBODY),
         "ahead": (then.reads_from == ReadsFrom.AHEAD) & (now != ReadsFrom.AHEAD),
@@ -129,7 +130,8 @@ def _harms(state: ShardState, then: _Reads, by_rule: Mapping[str, _Reads]) -> li
     }
 
     def by_group(values: Array) -> list[int]:
-        return np.bincount(offsets.group_index, values, len(names)).astype(int).tolist()
+        counted = np.where(reads_it, values, 0)
+        return np.bincount(offsets.group_index, counted, len(names)).astype(int).tolist()
 
     sums = {name: by_group(values) for name, values in columns.items()}
     of_rules = {rule: by_group(_known(reads.more_bytes)) for rule, reads in by_rule.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -38,9 +38,10 @@ from twin.engine.rows import rows_at
 from twin.engine.state import ShardState
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import Epochs, assigned, truncated_from_start
-from twin.remote_log.findings import SegmentFindings, judge
+from twin.remote_log.findings import judge
 from twin.remote_log.listed import epoch_rows, of_rows, segment_rows
 from twin.rules.partitions.leaders import Leaders
+from twin.rules.tiering.gaps import RemoteGaps
 from twin.rules.tiering.lineage import Lineage
 from twin.rules.tiering.remote_segments import (
     LeaderEpochs,
@@ -152,12 +153,15 @@ def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -
         listed_segments += segment_rows(row, remote.cache, epochs, end)
         listed_epochs += epoch_rows(row, epochs)
     columns: dict[str, Any] = {
-        f.name: np.array([getattr(one, f.name) for one in findings], np.int64)
-        for f in fields(SegmentFindings)
+        c.name: np.array([getattr(one, c.name) for one in findings], np.int64)
+        for c in Lineage.columns[1:]
     }
     fresh = Lineage(row=np.array(sorted(rows), np.int32), **columns)
+    by_row = zip(sorted(rows), (one.gaps for one in findings), strict=True)
+    gaps = np.array([(at, *gap) for at, each in by_row for gap in each], np.int64).reshape(-1, 3).T
     return state.with_tables(
         _with_fresh(state[Lineage], fresh, fresh.row),
+        _with_fresh(state[RemoteGaps], RemoteGaps(gaps[0].astype(np.int32), *gaps[1:]), fresh.row),
         bounded_segments(
             _with_fresh(state[RemoteSegments], of_rows(RemoteSegments, listed_segments), fresh.row)
         ),

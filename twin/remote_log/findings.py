@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from twin.declarations.table import UNKNOWN
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment, spans
@@ -13,6 +14,9 @@ from twin.tables.enums import SegmentState, SegmentVerdict
 
 Verdicts = dict[bytes, SegmentVerdict]
 """The verdict on each segment, by its id."""
+
+MOST_GAPS: Final = 100
+"""Of a partition. The first ones are kept: a consumer meets them first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,7 @@ class SegmentFindings:
     orphan_since_ms: int
     dangling_segments: int
     dangling_since_ms: int
-    gap_start_offset: int
-    gap_end_offset: int  # not part of the gap
+    gaps: tuple[tuple[int, int], ...]  # first offset of each, and first offset after it
     overlaps: int
     duplicates: int
     highest_remote_offset: int
@@ -37,12 +40,22 @@ class SegmentFindings:
     refused_transitions: int
     leader_epochs: int
 
+    @property
+    def gap_start_offset(self) -> int:
+        """First offset of the first gap."""
+        return self.gaps[0][0] if self.gaps else UNKNOWN
+
+    @property
+    def gap_end_offset(self) -> int:
+        """First offset after the first gap."""
+        return self.gaps[0][1] if self.gaps else UNKNOWN
+
 
 def judge(
     cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_start: int,
     undescribed: int = 0,
 ) -> SegmentFindings:  # fmt: skip
-    """Orphans, dangling copies, the first gap, and overlaps.
+    """Orphans, dangling copies, gaps, and overlaps.
 
     Args:
         cache: the partition's segments.
@@ -60,10 +73,10 @@ def judge(
     finished, started = of_state[SegmentState.COPY_FINISHED], of_state[SegmentState.COPY_STARTED]
     ours, orphans = _split(finished, history, log_end)
     again = _overlaps(ours)
-    gap = (UNKNOWN, UNKNOWN)
+    gaps: tuple[tuple[int, int], ...] = ()
     highest = first = UNKNOWN
     if not undescribed:
-        gap = _first_gap(_readable(finished, history, log_end))
+        gaps = _gaps(_readable(finished, history, log_end))
         highest = highest_remote_offset(cache, epochs, log_end)[0]
         first = remote_log_start(cache, history, local_start)
     deleting = of_state[SegmentState.DELETE_STARTED]
@@ -77,8 +90,7 @@ def judge(
         orphan_since_ms=min((s.event_at_ms for s in orphans), default=UNKNOWN),
         dangling_segments=len(started),
         dangling_since_ms=min((s.event_at_ms for s in started), default=UNKNOWN),
-        gap_start_offset=gap[0],
-        gap_end_offset=gap[1],
+        gaps=gaps,
         overlaps=len(again),
         duplicates=sum(one is SegmentVerdict.DUPLICATE for one in again.values()),
         highest_remote_offset=highest,
@@ -161,14 +173,15 @@ def _readable(finished: Iterable[Segment], history: Epochs, log_end: int) -> lis
     return sorted(ranges)
 
 
-def _first_gap(ranges: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """First offset of the first gap between the ranges, and of what follows it."""
+def _gaps(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """First offset of each gap between the ranges, and of what follows it; ascending."""
+    gaps = []
     reached = ranges[0][0] - 1 if ranges else UNKNOWN
     for first, last in ranges:
         if first > reached + 1:
-            return reached + 1, first
+            gaps.append((reached + 1, first))
         reached = max(reached, last)
-    return UNKNOWN, UNKNOWN
+    return tuple(gaps[:MOST_GAPS])
 
 
 def _overlaps(segments: Iterable[Segment]) -> Verdicts:

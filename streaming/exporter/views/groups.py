@@ -15,9 +15,10 @@ from streaming.questions.parameters import DEFAULT_ROWS
 from twin.arrays import plain
 from twin.declarations.table import UNKNOWN
 from twin.rules.groups.loss import GroupsIfLeaderLost
-from twin.rules.groups.moves import GroupLags
+from twin.rules.groups.moves import GroupLags, GroupMoves
+from twin.rules.groups.reach import FALLS_OFF_SOON_S, LOSES_SOON_S
 from twin.rules.groups.reads import CANNOT_READ, GroupReads, ReadsFrom
-from twin.rules.groups.risks import FALLS_OFF_SOON_S, LOSES_SOON_S
+from twin.rules.groups.usage import has_left
 from twin.tables.columns import GroupColumns
 from twin.tables.state import GroupOffsets, Groups
 
@@ -124,6 +125,7 @@ def _reading(view: ClusterView) -> tuple[Counter[tuple[str, str]], set[str]]:
         state = shard.state
         offsets, names = state[GroupOffsets], state[Groups].group.tolist()
         has = offsets.committed_offset != UNKNOWN
+        has &= ~has_left(offsets, state[GroupMoves].was_assigned)
         now, then = state[GroupReads].reads_from, state[GroupsIfLeaderLost].reads_from
         stops = has & ~np.isin(now, CANNOT_READ) & np.isin(then, CANNOT_READ)
         first = offsets.group_index * len(kinds)

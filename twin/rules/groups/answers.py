@@ -19,16 +19,22 @@ from twin.rules.partitions.leaders import Leaders
 from twin.rules.tiering.warm_up import NEVER
 from twin.tables.state import GroupOffsets, Groups, Partitions, ReaderRacks
 
-_NOT_SHOWN = ("row", "group_index", "rack_index", "end_offset", "moved_at_ms", "more_remote_bytes")
+_NOT_SHOWN = (
+    "row", "group_index", "rack_index", "end_offset", "moved_at_ms", "still_since_ms",
+    "was_assigned", "more_remote_bytes",
+)  # fmt: skip
 
 
 @api_field(
     "groups",
     "groups of consumers that committed offsets. Each has: `group`; `committed_offset`, and "
     "`read_at_ms` when it was read; `assigned`: a member reads the partition, in its `rack`; "
-    "`in_use`: true if a member is assigned the partition, or if the group has no members and "
-    "its offset changed within `collector.group_in_use_ms`; `records_per_s` that it reads; "
-    "`lag_records`, and `lag_s` in which these were appended; `broker` that serves it; "
+    "`in_use`: true if a member is assigned the partition, or was when the group was last stable, "
+    "if it is not now; where neither is known, and of a group without members, if its offset "
+    "changed within `collector.group_in_use_ms`; `records_per_s` that it reads; "
+    "`lag_records`, and `lag_s` in which these were appended; `lag_at_most_records`: the same, or "
+    "the records up to the leader's log end where the lag is null since the high watermark is "
+    "unknown; `broker` that serves it; "
     "`reads_from`: `disk`, `remote` storage, `nowhere` (its next records are deleted, or missing "
     "in remote storage), `ahead` (the log ends before its offset) or `nobody` (there is no "
     "leader); `reset_to`: the offset that "
@@ -36,8 +42,11 @@ _NOT_SHOWN = ("row", "group_index", "rack_index", "end_offset", "moved_at_ms", "
     "`ahead`, else null; with `ahead` it also has `diverging`, the first lost offset, at which a "
     "consumer continues that committed its leader epoch, as Kafka's own consumers do (KIP-320), "
     "unless auto.offset.reset is none; null if not known; `remote_records` that it reads from "
-    "remote storage; seconds `until_remote_s` and `until_loss_s`, null if unknown or never "
-    "(`never_remote`, `never_lost`). `if_leader_lost` has, by election rule, the `broker` that "
+    "remote storage, up to the next one that is missing there; seconds `until_remote_s` and "
+    "`until_loss_s`, at the earliest, null if unknown or never (`never_remote`, `never_lost`); "
+    "`lost_by_s`: seconds until these are deleted at the latest, as long as producers and the "
+    "group go on as now: retention deletes whole segments, and none that is written; null if "
+    "unknown. `if_leader_lost` has, by election rule, the `broker` that "
     "would serve it then, `reads_from`, `remote_records` and `remote_bytes`",
 )
 def groups_field(

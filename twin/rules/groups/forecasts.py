@@ -1,10 +1,9 @@
 """When a group of consumers falls off the local log, and when retention overtakes it.
 
-The age of a record is estimated: records are assumed to be evenly dense between the first one on
-the leader's disk, whose timestamp is known, and the log end. The group moves on meanwhile, at the
-rate of its committed offsets. Kafka deletes whole segments, in rounds, so the time is the earliest
-at which it may happen. A record that is not uploaded stays on disk, however old: as long as records
-like it have stayed so far.
+The time is the earliest at which it may happen, beside the one at which it has happened for certain
+(``twin.rules.groups.runs``). A record that is not uploaded stays on disk, however old. As soon as
+such records are older than local retention, uploads do not keep up, and when they will nobody
+knows.
 
 Source: UnifiedLog.deleteRetentionMsBreachedSegments, deleteRetentionSizeBreachedSegments and
 isSegmentEligibleForDeletion, Kafka 4.3.
@@ -12,26 +11,20 @@ isSegmentEligibleForDeletion, Kafka 4.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
-
 import numpy as np
 
 from twin.declarations.declare import group_gauge, rule
 from twin.declarations.signature import NowMs
-from twin.declarations.table import UNKNOWN, Array, Float64, SparseTable, column
+from twin.declarations.table import UNKNOWN, Array, Bool, Float64, Rows, SparseTable, column
 from twin.rules.groups.moves import GroupLags, GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom
+from twin.rules.groups.runs import Run
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.rules.tiering.coverage import LocalLog
+from twin.rules.tiering.coverage import LastAppends, LocalLog
 from twin.rules.tiering.warm_up import NEVER
 from twin.tables.enums import NOT_SET
-
-SAME_RATE_S: Final = 60
-"""How long a group is taken to go on as it did, while its offsets are not read again."""
 
 
 class GroupForecasts(
@@ -47,7 +40,13 @@ class GroupForecasts(
         fill=float("nan"),
     )
     until_loss_s: Float64 = column(
-        "seconds until retention deletes records that it has not read, 0 if it has",
+        "seconds until retention deletes records that it has not read, at the earliest; 0 if it "
+        "has",
+        fill=float("nan"),
+    )
+    lost_by_s: Float64 = column(
+        "the same at the latest, as long as producers and the group go on as now; later by a "
+        "segment at most",
         fill=float("nan"),
     )
 
@@ -62,12 +61,26 @@ def group_forecasts(
     configs: TopicConfigs,
     growth: Growth,
     sizes: RecordSizes,
+    last: LastAppends,
     now_ms: NowMs,
 ) -> GroupForecasts:
     """A forecast is unknown if it needs an unknown number, and NEVER if nothing is left to read."""
     if not len(moves):
         return GroupForecasts.empty()
-    run = _Run.from_tables(moves, leaders, local, growth, sizes, now_ms)
+    run = Run.from_tables(moves, leaders, local, configs, growth, sizes, last, now_ms)
+    return forecasts_of(run, moves, lags, reads, leaders, configs)
+
+
+def forecasts_of(
+    run: Run,
+    moves: GroupMoves,
+    lags: GroupLags,
+    reads: GroupReads,
+    leaders: Leaders,
+    configs: TopicConfigs,
+    within_s: float = NEVER,
+) -> GroupForecasts:
+    """The forecasts of those groups; ``lost_by_s`` is unknown if no loss may be that soon."""
     row = moves.row.astype(np.intp)
     tiered = configs.remote_storage[row]
     kept_ms, kept_bytes = configs.retention_ms[row], configs.retention_bytes[row]
@@ -79,112 +92,48 @@ def group_forecasts(
         np.where((local_ms >= 0) & waits, np.maximum(local_ms, run.oldest_ms), local_ms),
         np.where((local_bytes >= 0) & waits, np.maximum(local_bytes, run.held_bytes), local_bytes),
     )
-    # A log that has outlived retention waits for its uploads: when these go on nobody knows.
-    outlives = (run.oldest_ms > kept_ms) & (kept_ms >= 0)
-    outlives |= (run.held_bytes > kept_bytes) & (kept_bytes >= 0)
-    loss = np.where(waits & outlives, np.nan, run.until(kept_ms, kept_bytes))
-    loss, remote = (np.where(is_unset, np.nan, each) for each in (loss, remote))
+    is_unset |= waits & _uploads_are_late(run, row, leaders, configs)
+    loss = run.until(kept_ms, kept_bytes)
+    is_near = bool((loss <= within_s).any())
+    lost_by = run.until_at_most(kept_ms, kept_bytes) if is_near else np.full(len(loss), np.nan)
+    remote, loss, lost_by = (np.where(is_unset, np.nan, each) for each in (remote, loss, lost_by))
     remote = np.where(tiered == 0, NEVER, np.where(tiered == 1, remote, np.nan))
     at_end = lags.lag_records == 0
-    remote, loss = (np.where(at_end, NEVER, each) for each in (remote, loss))
     source = reads.reads_from
     is_unknown = np.isin(source, (UNKNOWN, ReadsFrom.NOBODY, ReadsFrom.AHEAD))
     off_disk = (source == ReadsFrom.REMOTE) | (source == ReadsFrom.NOWHERE)
+
+    def for_readers(seconds: Float64, is_past: Bool) -> Float64:
+        seconds = np.where(is_past, 0.0, np.where(at_end, NEVER, seconds))
+        return np.where(is_unknown, np.nan, seconds)
+
     return GroupForecasts(
         row=moves.row,
-        until_remote_s=np.where(is_unknown, np.nan, np.where(off_disk, 0.0, remote)),
-        until_loss_s=np.where(is_unknown, np.nan, np.where(source == ReadsFrom.NOWHERE, 0.0, loss)),
+        until_remote_s=for_readers(remote, off_disk),
+        until_loss_s=for_readers(loss, source == ReadsFrom.NOWHERE),
+        lost_by_s=for_readers(lost_by, source == ReadsFrom.NOWHERE),
     )
 
 
-@dataclass(frozen=True)
-class _Run:
-    """[N] a group that moves towards the log end, and retention that follows it."""
+def _uploads_are_late(run: Run, row: Rows, leaders: Leaders, configs: TopicConfigs) -> Bool:
+    """[N] what is not uploaded is older or larger than local retention, or than retention.
 
-    behind: Float64  # records from the group to the log end, now
-    rate: Float64  # records a second that the group reads
-    growth: Float64  # records a second that are appended
-    ms_per_record: Float64  # how much older a record is than the next one
-    oldest_ms: Float64  # age of the first record on disk
-    record_bytes: Float64
-    held_bytes: Float64  # size of the local log
-
-    @staticmethod
-    def from_tables(
-        moves: GroupMoves, leaders: Leaders, log: LocalLog, growth: Growth,
-        sizes: RecordSizes, now_ms: int,
-    ) -> _Run:  # fmt: skip
-        row = moves.row.astype(np.intp)  # numpy indexes more slowly by another type
-        end, local = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
-        place = row * log.local_log_span_ms.shape[1] + np.maximum(leaders.slot[row], 0)
-        span_ms = log.local_log_span_ms.ravel()[place]
-        oldest_ms = np.where(span_ms == UNKNOWN, np.nan, span_ms)
-        has_local_log = (end != UNKNOWN) & (local != UNKNOWN) & (end > local)
-        appended = growth.appended_records_per_s[row]
-        # The last record of an idle log is of unknown age: perhaps as old as the first.
-        ms_per_record = np.where(
-            has_local_log & (appended > 0),
-            oldest_ms / np.where(has_local_log, end - local, 1),
-            np.nan,
-        )
-        rate = np.maximum(moves.records_per_s, 0)
-        since_read_s = np.clip((now_ms - moves.read_at_ms) / 1000, 0, SAME_RATE_S)
-        behind = end - (moves.committed_offset + rate * since_read_s)
-        held_bytes = leaders.local_log_bytes[row]
-        return _Run(
-            behind=np.where(end == UNKNOWN, np.nan, np.maximum(behind, 0)),
-            rate=np.where(moves.records_per_s == UNKNOWN, np.nan, rate),
-            growth=np.where(appended == UNKNOWN, np.nan, appended),
-            ms_per_record=ms_per_record,
-            oldest_ms=oldest_ms,
-            record_bytes=sizes.bytes_per_record[row],
-            held_bytes=np.where(held_bytes == UNKNOWN, np.nan, held_bytes),
-        )
-
-    def until(self, kept_ms: Array, kept_bytes: Array) -> Float64:
-        """[N] seconds until records that the group has not read exceed these limits.
-
-        Negative limits delete nothing.
-        """
-        soonest = np.full(len(kept_ms), NEVER)
-        if (kept_ms >= 0).any():
-            soonest = np.where(kept_ms < 0, NEVER, self._by_age(kept_ms))
-        if (kept_bytes >= 0).any():  # few topics have such a limit
-            by_ms, by_bytes = soonest, np.where(kept_bytes < 0, NEVER, self._by_size(kept_bytes))
-            soonest = np.fmin(by_ms, by_bytes)
-            # If one limit is never reached and the other is unknown, the result is unknown.
-            unsure = (np.isnan(by_ms) | np.isnan(by_bytes)) & (soonest == NEVER)
-            soonest = np.where(unsure, np.nan, soonest)
-        is_there_before = (self.rate > self.growth) & (self.catches_up_s <= soonest)
-        return np.where(is_there_before, NEVER, soonest)
-
-    @cached_property
-    def catches_up_s(self) -> Float64:
-        """[N] seconds until the group is at the log end, if it is faster than producers."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self.behind / (self.rate - self.growth)
-
-    @cached_property
-    def age_ms(self) -> Float64:
-        """[N] age of the next record that the group reads."""
-        return np.where(self.growth == 0, self.oldest_ms, self.behind * self.ms_per_record)
-
-    @cached_property
-    def younger(self) -> Float64:
-        """[N] seconds per second by which that record becomes younger as the group reads."""
-        return np.where(self.growth == 0, 0.0, self.rate * self.ms_per_record / 1000)
-
-    def _by_age(self, kept_ms: Array) -> Float64:
-        left_s = np.maximum(kept_ms - self.age_ms, 0) / 1000
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.younger >= 1, NEVER, left_s / (1 - self.younger))
-
-    def _by_size(self, kept_bytes: Array) -> Float64:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left = np.maximum(kept_bytes / self.record_bytes - self.behind, 0)
-            grows = self.growth - self.rate
-            seconds = np.where(grows <= 0, NEVER, left / grows)
-        return np.where(np.isnan(left) | np.isnan(grows), np.nan, seconds)
+    Not if all of it may be in the segment that is written, which is not uploaded before it is
+    closed.
+    """
+    end, local = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
+    first = np.maximum(local, leaders.last_tiered_offset[row] + 1)
+    records = np.where((end != UNKNOWN) & (local != UNKNOWN), np.maximum(end - first, 0), 0)
+    age_ms = np.where(first == local, run.oldest_ms, records * run.ms_per_record)
+    size = records * run.record_bytes
+    late = np.zeros(len(row), bool)
+    for limit_ms, limit_bytes in (
+        (configs.local_retention_ms, configs.local_retention_bytes),
+        (configs.retention_ms, configs.retention_bytes),
+    ):
+        late |= (limit_ms[row] >= 0) & (age_ms > limit_ms[row])
+        late |= (limit_bytes[row] >= 0) & (size > limit_bytes[row])
+    return late & ~run.tail.is_open
 
 
 # ---------------------------------------------------------------- exported

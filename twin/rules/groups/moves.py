@@ -8,26 +8,30 @@ as in `kafka-consumer-groups.sh`.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from twin.arrays import keys
 from twin.declarations.declare import gauge, group_gauge, rule
-from twin.declarations.signature import Before, NowMs
-from twin.declarations.table import UNKNOWN, Array, Bool, Float64, Int32, Int64, SparseTable, column
+from twin.declarations.signature import Before, Cycle, NowMs
+from twin.declarations.table import (
+    UNKNOWN,
+    Array,
+    Bool,
+    Float64,
+    Int8,
+    Int32,
+    Int64,
+    SparseTable,
+    column,
+)
+from twin.rules.groups.usage import is_in_use, last_assigned
 from twin.rules.partitions.growth import Growth, moving_average
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.replication.high_watermark import HighWatermarks
-from twin.tables.enums import GroupState
 from twin.tables.state import Configs, GroupOffsets, Groups
 
-IN_USE_MS: Final = 86_400_000
-"""Where ``collector.group_in_use_ms`` is unknown. Kafka forgets the offsets of a group without
-members after offsets.retention.minutes, seven days by default; nobody is hurt until then."""
 
-
-class GroupMoves(SparseTable, kind="group_moves", counts_in=(Groups,)):
+class GroupMoves(SparseTable, kind="group_moves", version=2, counts_in=(Groups,)):
     """[N] one row a group and a partition, in the order of ``group_offsets``."""
 
     group_index: Int32 = column("row in groups")
@@ -36,19 +40,32 @@ class GroupMoves(SparseTable, kind="group_moves", counts_in=(Groups,)):
     end_offset: Int64 = column("high watermark of the partition then")
     records_per_s: Float64 = column("records that the group reads a second, a moving average")
     moved_at_ms: Int64 = column("when the committed offset was last seen to change")
+    still_since_ms: Int64 = column(
+        "since when the committed offset is known to stand still, as long as the leader answers; "
+        "unknown while it has just changed"
+    )
+    was_assigned: Int8 = column(
+        "a member was assigned the partition when the group was last stable; unknown since it had "
+        "no members",
+        tri_state=True,
+    )
 
 
 class GroupLags(SparseTable, kind="group_lags", on_demand="a difference of stored offsets"):
     """[N] how far each group is behind, in the order of ``group_offsets``."""
 
     lag_records: Int64 = column("records between the committed offset and the high watermark")
+    lag_at_most_records: Int64 = column(
+        "the same; where the high watermark is unknown, records up to the leader's log end"
+    )
     lag_s: Float64 = column(
         "time in which these are appended; NaN if unknown, and where nothing is written now",
         fill=float("nan"),
     )
     in_use: Bool = column(
-        "a member is assigned the partition, or the group has no members and its offset changed "
-        "within `collector.group_in_use_ms`",
+        "a member is assigned the partition, or was when the group was last stable, if it is not "
+        "now; where neither is known, and of a group without members, the offset changed within "
+        "`collector.group_in_use_ms`",
         fill=False,
     )
 
@@ -60,6 +77,8 @@ def group_moves(
     old_groups: Before[Groups],
     before: Before[GroupMoves],
     watermarks: HighWatermarks,
+    leaders: Leaders,
+    cycle: Cycle,
 ) -> GroupMoves:
     """The average changes with each committed offset that is read. It starts again if an offset is
     lower than the one before, since the offset was reset."""
@@ -70,7 +89,8 @@ def group_moves(
     old = _aligned(offsets, groups, old_groups, before)
     committed, read_at_ms = offsets.committed_offset, offsets.read_at_ms
     is_new = read_at_ms > old["read_at_ms"]
-    end = watermarks.high_watermark[offsets.row.astype(np.intp)]
+    row = offsets.row.astype(np.intp)
+    end, answered_at_ms = watermarks.high_watermark[row], leaders.sampled_at_ms[row]
     both = is_new & (old["committed_offset"] != UNKNOWN) & (committed != UNKNOWN)
     records = np.where(both, committed - old["committed_offset"], 0)
     elapsed_s = np.where(both, read_at_ms - old["read_at_ms"], 1000) / 1000
@@ -84,7 +104,30 @@ def group_moves(
         end_offset=np.where(is_new, end, old["end_offset"]),
         records_per_s=np.where(is_new, average, old["records_per_s"]),
         moved_at_ms=np.where(records != 0, read_at_ms, old["moved_at_ms"]),
+        still_since_ms=np.where(
+            is_new,
+            np.where(
+                records != 0, UNKNOWN, _still_since_ms(old, answered_at_ms, read_at_ms, cycle)
+            ),
+            old["still_since_ms"],
+        ),
+        was_assigned=last_assigned(offsets, groups, old["was_assigned"]),
     )
+
+
+def _still_since_ms(
+    old: dict[str, Array], answered_at_ms: Int64, read_at_ms: Int64, cycle: Cycle
+) -> Int64:
+    """[N] a time since which groups have committed their offsets, by the collector's clock.
+
+    A round of groups runs beside the cycles, and may begin and end within the one that brings it.
+    The time begins anew if the leader has not answered since the last reading: what it said before
+    is too old to compare with.
+    """
+    since_ms = old["still_since_ms"]
+    goes_on = (since_ms != UNKNOWN) & (old["committed_offset"] != UNKNOWN)
+    goes_on &= answered_at_ms > old["read_at_ms"]
+    return np.where(goes_on, since_ms, np.maximum(read_at_ms, cycle.observed_at_ms))
 
 
 @rule
@@ -97,20 +140,28 @@ def group_lags(
     configs: Configs,
     now_ms: NowMs,
 ) -> GroupLags:
-    """The lag of each group, unknown if its offset or the high watermark is unknown.
+    """The lag of each group, unknown if its offset or the high watermark is unknown: a new leader
+    does not know that for a moment, nor does the twin while a member of the ISR does not answer.
 
     A group that is ahead of the log has none: where it continues is for its consumer to say.
     """
-    is_known = _has_lag(moves) & ~is_ahead(moves, leaders)
+    is_behind = ~is_ahead(moves, leaders)
+    is_known = _has_lag(moves) & is_behind
     lag = np.where(is_known, _lag_behind(moves), UNKNOWN)
-    rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
+    row = moves.row.astype(np.intp)
+    end, rate = leaders.log_end_offset[row], growth.appended_records_per_s[row]
+    # The high watermark was not above a log end that was read since.
+    is_bound = (leaders.sampled_at_ms[row] >= moves.read_at_ms) & (end != UNKNOWN)
+    is_bound &= (moves.committed_offset != UNKNOWN) & is_behind
+    bound = np.where(is_bound, np.maximum(end - moves.committed_offset, 0), UNKNOWN)
     with np.errstate(divide="ignore", invalid="ignore"):
         lag_s = np.where((lag > 0) & (rate > 0), lag / rate, np.nan)
     return GroupLags(
         row=moves.row,
         lag_records=lag,
+        lag_at_most_records=np.where(is_known, lag, bound),
         lag_s=np.where(lag == 0, 0.0, lag_s),
-        in_use=is_in_use(moves, offsets, groups, configs, now_ms),
+        in_use=is_in_use(offsets, groups, moves.was_assigned, moves.moved_at_ms, configs, now_ms),
     )
 
 
@@ -139,35 +190,15 @@ def is_ahead(moves: GroupMoves, leaders: Leaders) -> Bool:
     """[N] the leader's log ends before the committed offset.
 
     An offset that was read after the log end may be of later records. So the leader must have
-    answered since the offset was read, and the offset must not have changed at that reading.
+    answered since the offset is known to stand still. Later readings of the same offset, which may
+    be younger than the leader's last answer, do not change that.
     """
     row = moves.row.astype(np.intp)
     end = leaders.log_end_offset[row]
     is_beyond: Bool = (end != UNKNOWN) & (moves.committed_offset > end)
-    is_beyond &= leaders.sampled_at_ms[row] > moves.read_at_ms
-    is_beyond &= moves.moved_at_ms < moves.read_at_ms
+    is_beyond &= moves.still_since_ms != UNKNOWN
+    is_beyond &= leaders.sampled_at_ms[row] > moves.still_since_ms
     return is_beyond
-
-
-def is_in_use(
-    moves: GroupMoves, offsets: GroupOffsets, groups: Groups, configs: Configs, now_ms: int
-) -> Bool:
-    """[N] the group reads the partition.
-
-    A stable group reads what its members are assigned, and has left every other partition that it
-    committed to. While it rebalances, or if its members do not say, it reads all of them. A group
-    without members may have consumers that assign partitions to themselves: it reads where it moved
-    lately.
-    """
-    limit_ms = configs.cluster_wide("group_in_use_ms")
-    moved = (moves.moved_at_ms != UNKNOWN) & (
-        now_ms - moves.moved_at_ms <= (IN_USE_MS if limit_ms == UNKNOWN else limit_ms)
-    )
-    group, assigned = moves.group_index, offsets.assigned
-    has_members = ((groups.members > 0) & (groups.group_state != GroupState.DEAD))[group]
-    is_settled = (groups.group_state == GroupState.STABLE)[group] & (assigned != UNKNOWN)
-    by_members = np.where(is_settled, assigned == 1, True)
-    return np.where(has_members, by_members, moved)
 
 
 def _is_unchanged(before: GroupMoves, offsets: GroupOffsets) -> bool:

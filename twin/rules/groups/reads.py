@@ -21,7 +21,6 @@ from typing import Final
 
 import numpy as np
 
-from twin.arrays import keys
 from twin.arrays.slots import over_slots
 from twin.declarations.declare import group_gauge, rule
 from twin.declarations.signature import Lazy, TableGroup
@@ -49,7 +48,9 @@ from twin.rules.reading.selection import (
     select,
     with_offset,
 )
-from twin.rules.tiering.lineage import Lineage
+from twin.rules.tiering.gaps import RemoteGaps
+from twin.rules.tiering.remote_reads import in_remote
+from twin.rules.tiering.tier_invariants import TierDisorder
 from twin.tables.enums import ReplicaSelector
 from twin.tables.state import (
     Assignment,
@@ -82,7 +83,10 @@ class GroupReads(
     """[N] where each group reads now, in the order of ``group_offsets``."""
 
     reads_from: Int8 = column("where its next records come from", enum=ReadsFrom)
-    remote_records: Int64 = column("records that it will read from remote storage from there on")
+    remote_records: Int64 = column(
+        "records that it will read from remote storage from there on, up to the next one that is "
+        "not there"
+    )
 
 
 class GroupServers(
@@ -109,7 +113,9 @@ class Servers(TableGroup):
     brokers: Brokers
     configs: TopicConfigs
     racks: ReaderRacks
-    lineage: Lineage
+    leaders: Leaders
+    gaps: RemoteGaps
+    disorder: Lazy[TierDisorder]
     views: Lazy[SelectorViews]
     common: Lazy[CommonLogs]
 
@@ -194,28 +200,23 @@ class Servers(TableGroup):
             getattr(self.replicas, f"{name}_offset").ravel()[place]
             for name in ("log_start", "local_log_start", "log_end")
         )
-        tiered = self.configs.remote_storage[row]
-        records = np.where(tiered == 1, np.maximum(np.minimum(local, end) - offset, 0), 0)
-        reads = np.where(records > 0, ReadsFrom.REMOTE, ReadsFrom.DISK)
-        is_gone = (start > offset) | ((records > 0) & self._in_gap(row, offset))
+        tiered, on_disk_from = self.configs.remote_storage[row], np.minimum(local, end)
+        is_below = (tiered == 1) & (offset < on_disk_from)
+        in_remote_until, is_missing, may_be_missing = in_remote(
+            self.leaders, self.gaps, self.configs, self.disorder, row, offset
+        )
+        is_gone = (start > offset) | (is_below & is_missing)
         is_known = (offset != UNKNOWN) & (start != UNKNOWN) & (end != UNKNOWN)
         # Records that are not tiered and not deleted are on disk.
         is_known &= (tiered == 0) | ((tiered == 1) & (local != UNKNOWN)) | is_gone
+        is_known &= is_gone | ~(is_below & may_be_missing)
+        records = np.where(is_below, np.minimum(on_disk_from, in_remote_until) - offset, 0)
+        reads = np.where(is_below, ReadsFrom.REMOTE, ReadsFrom.DISK)
         reads = np.where(is_gone, ReadsFrom.NOWHERE, reads)
         return (
             np.where(is_known, reads, UNKNOWN),
             np.where(is_known & ~is_gone, records, UNKNOWN),
         )
-
-    def _in_gap(self, row: Rows, offset: Int64) -> Bool:
-        """[N] no copy in remote storage holds the offset, between two that exist."""
-        place = keys.find(self.lineage.row.astype(np.int64), row)
-        if not len(self.lineage):
-            return np.zeros(len(row), bool)
-        first, end = self.lineage.gap_start_offset[place], self.lineage.gap_end_offset[place]
-        in_gap: Bool = (place != UNKNOWN) & (first != UNKNOWN) & (first <= offset) & (offset < end)
-        in_gap &= self.configs.tiered_compacted[row] != 1  # compaction leaves gaps
-        return in_gap
 
 
 @rule

@@ -8,35 +8,34 @@ offset is not at risk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
-
 import numpy as np
 
 from twin.declarations.declare import Alert, risk, rule
 from twin.declarations.signature import NowMs
-from twin.declarations.table import UNKNOWN, Bool, Float64, Int8, Int64, SparseTable, column
-from twin.rules.groups.forecasts import group_forecasts
-from twin.rules.groups.moves import GroupMoves, group_lags, is_ahead, is_in_use
+from twin.declarations.table import Bool, Float64, Int8, SparseTable, column
+from twin.rules.groups.certainty import are_records, deleted_by_request
+from twin.rules.groups.forecasts import forecasts_of
+from twin.rules.groups.moves import GroupMoves, group_lags, is_ahead
+from twin.rules.groups.reach import (
+    FALLS_OFF_SOON_S,
+    LOSES_SOON_S,
+    Retention,
+    may_be_overtaken,
+)
 from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
+from twin.rules.groups.runs import Run
+from twin.rules.groups.usage import is_in_use
 from twin.rules.partitions.batch_kinds import BatchKinds
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
-from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.reading.selection import LeaderSelectors
-from twin.rules.tiering.coverage import LocalLog
-from twin.tables.enums import BatchKind
+from twin.rules.tiering.coverage import LastAppends, LocalLog
 from twin.tables.state import (
     Configs,
     GroupOffsets,
     Groups,
     Partitions,
 )
-
-FALLS_OFF_SOON_S: Final = 900
-LOSES_SOON_S: Final = 3_600
-"""Time for a person to help the consumer, or to raise retention.ms."""
 
 
 class GroupsNearRisk(
@@ -52,8 +51,8 @@ class GroupsNearRisk(
     until_loss_s: Float64 = column(
         "seconds until these are deleted; NaN also if that is later than soon", fill=float("nan")
     )
-    are_records: Bool = column(
-        "the offsets that retention deletes are records that consumers would have read", fill=False
+    loses_for_certain: Bool = column(
+        "records that consumers would have read are deleted within that time, or are", fill=False
     )
 
 
@@ -69,6 +68,7 @@ def groups_near_risk(
     selectors: LeaderSelectors,
     local: LocalLog,
     kinds: BatchKinds,
+    last: LastAppends,
     cluster: Configs,
     now_ms: NowMs,
 ) -> GroupsNearRisk:
@@ -77,11 +77,13 @@ def groups_near_risk(
         return GroupsNearRisk.empty()
     configs = servers.configs
     retention = Retention(leaders, local, growth, sizes)
-    overtaken = _may_be_overtaken(moves, retention, configs)
+    overtaken = may_be_overtaken(moves, retention, configs)
     off_disk = moves.committed_offset < servers.on_every_disk[moves.row.astype(np.intp)]
     ahead = is_ahead(moves, leaders)
     near = np.flatnonzero(overtaken | off_disk | ahead)
-    near = near[is_in_use(moves.pick(near), offsets.pick(near), groups, cluster, now_ms)]
+    was_assigned, moved_at_ms = moves.was_assigned[near], moves.moved_at_ms[near]
+    used = is_in_use(offsets.pick(near), groups, was_assigned, moved_at_ms, cluster, now_ms)
+    near = near[used]
     if not len(near):
         return GroupsNearRisk.empty()
     moves, offsets = moves.pick(near), offsets.pick(near)
@@ -90,101 +92,21 @@ def groups_near_risk(
     reads_from, records = servers.read(moves, leaders.slot, selectors.replica_selector, rack)
     reads = GroupReads(moves.row, np.where(ahead, np.int8(ReadsFrom.AHEAD), reads_from), records)
     until_remote_s = np.full(len(near), np.nan)
-    until_loss_s = np.where(reads.reads_from == ReadsFrom.NOWHERE, 0.0, np.nan)
+    is_gone = reads.reads_from == ReadsFrom.NOWHERE
+    until_loss_s, lost_by_s = np.where(is_gone, 0.0, np.nan), np.where(is_gone, 0.0, np.nan)
+    certain = are_records(kinds, configs)[reads.row.astype(np.intp)]
+    certain &= ~deleted_by_request(moves, leaders, local, configs, last, now_ms)
     if overtaken.any():
         moves, reads_then = moves.pick(overtaken), reads.pick(overtaken)
         offsets = offsets.pick(overtaken)
         lags = group_lags(moves, offsets, groups, growth, leaders, cluster, now_ms)
-        until = group_forecasts(
-            moves, lags, reads_then, leaders, local, configs, growth, sizes, now_ms
-        )
+        run = Run.from_tables(moves, leaders, local, configs, growth, sizes, last, now_ms)
+        until = forecasts_of(run, moves, lags, reads_then, leaders, configs, LOSES_SOON_S)
         until_remote_s[overtaken] = until.until_remote_s
         until_loss_s[overtaken] = until.until_loss_s
-    is_certain = are_records(kinds, configs)[reads.row.astype(np.intp)]
-    return GroupsNearRisk(reads.row, reads.reads_from, until_remote_s, until_loss_s, is_certain)
-
-
-def are_records(kinds: BatchKinds, configs: TopicConfigs) -> Bool:
-    """[P] offsets of the log that retention deletes are records that consumers would have read.
-
-    Not so in a compacted log, nor in one of transactions: markers have offsets, and aborted records
-    are not read. Without retention somebody deleted the records by request.
-    """
-    retains = (configs.retention_ms >= 0) | (configs.retention_bytes >= 0)
-    is_plain: Bool = kinds.least == BatchKind.PLAIN
-    return is_plain & (configs.compacted == 0) & retains
-
-
-def _may_be_overtaken(moves: GroupMoves, retention: Retention, configs: TopicConfigs) -> Bool:
-    """[N] a group that goes on at its rate will be where retention may have deleted records."""
-    row, offset = moves.row.astype(np.intp), moves.committed_offset
-    local_ms = np.where(configs.remote_storage == 1, configs.local_retention_ms, UNKNOWN)
-    overtaken = np.zeros(len(row), bool)
-    for kept_ms, kept_bytes, soon_s in (
-        (local_ms, configs.local_retention_bytes, FALLS_OFF_SOON_S),
-        (configs.retention_ms, configs.retention_bytes, LOSES_SOON_S),
-    ):
-        reach = retention.reach(kept_ms, kept_bytes, soon_s)
-        overtaken |= offset + moves.records_per_s * soon_s <= reach[row]
-    is_at_end: Bool = (moves.end_offset != UNKNOWN) & (moves.end_offset <= offset)
-    return overtaken & ~is_at_end
-
-
-@dataclass(frozen=True)
-class Retention:
-    """How far retention gets in each partition, by the estimates of ``group_forecasts``."""
-
-    leaders: Leaders
-    local: LocalLog
-    growth: Growth
-    sizes: RecordSizes
-
-    def reach(self, kept_ms: Int64, kept_bytes: Int64, after_s: int) -> Float64:
-        """[P] the offset below which records may be deleted by then; NaN if unknown.
-
-        Negative limits delete nothing.
-        """
-        spare_ms = after_s * 1_000 - kept_ms
-        with np.errstate(invalid="ignore"):
-            reach = self.end + spare_ms * self.records_per_ms
-        if self.is_idle.any():
-            # All records of an idle log may be as old as the first.
-            if_idle = np.where(spare_ms + self.oldest_ms >= 0, np.inf, -np.inf)
-            reach = np.where(self.is_idle, if_idle, reach)
-        reach[kept_ms < 0] = -np.inf
-        if (kept_bytes >= 0).any():  # few topics have such a limit
-            with np.errstate(divide="ignore", invalid="ignore"):
-                kept = kept_bytes / self.sizes.bytes_per_record
-            by_size = self.end + np.maximum(self.appended, 0) * after_s - kept
-            reach = np.fmax(reach, np.where(kept_bytes < 0, -np.inf, by_size))
-        return reach
-
-    @cached_property
-    def end(self) -> Float64:
-        """[P] the log end plus one record, since forecasts are rounded differently."""
-        return self.leaders.log_end_offset + np.float64(1)
-
-    @cached_property
-    def appended(self) -> Float64:
-        """[P] records appended a second."""
-        return self.growth.appended_records_per_s
-
-    @cached_property
-    def is_idle(self) -> Bool:
-        """[P] nothing is written, or next to nothing."""
-        return self.appended == 0
-
-    @cached_property
-    def oldest_ms(self) -> Float64:
-        """[P] age of the first record on the leader's disk."""
-        span_ms = self.leaders.values_of(self.local.local_log_span_ms)
-        return np.where(span_ms == UNKNOWN, np.nan, np.maximum(span_ms, 1))
-
-    @cached_property
-    def records_per_ms(self) -> Float64:
-        """[P] records per millisecond on the leader's disk."""
-        local_records = self.leaders.log_end_offset - self.leaders.local_log_start_offset
-        return local_records / self.oldest_ms
+        lost_by_s[overtaken] = until.lost_by_s
+    certain &= lost_by_s <= LOSES_SOON_S
+    return GroupsNearRisk(reads.row, reads.reads_from, until_remote_s, until_loss_s, certain)
 
 
 # ---------------------------------------------------------------- risks
@@ -196,13 +118,13 @@ class Retention:
     severity="page",
     open_after_ms=30_000,
     close_after_ms=30_000,
-    sentence="retention deletes records that a group of consumers has not read, within an hour or "
-    "already",
+    sentence="a group of consumers loses records that it has not read, within an hour or already: "
+    "they are deleted, or in no copy",
     source="UnifiedLog.deleteRetentionMsBreachedSegments, Kafka 4.3",
     alert=Alert(
         summary="lose records that consumers have not read",
-        description="Retention deletes records of {n} partitions of {cluster} before a group of "
-        "consumers has read them, within an hour or already; "
+        description="Records of {n} partitions of {cluster} are deleted, or in no copy, before a "
+        "group of consumers has read them, for certain within an hour or already; "
         "kafka_twin_group_until_loss_seconds names the groups.",
         wait="0s",
         keep_firing_for="5m",
@@ -210,7 +132,7 @@ class Retention:
 )
 def loses_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
     """A group in use has lost records or is about to, and these are records for certain."""
-    lost = (near.until_loss_s <= LOSES_SOON_S) & near.are_records
+    lost = (near.until_loss_s <= LOSES_SOON_S) & near.loses_for_certain
     return near.pick(lost).row_mask(len(partitions.leader))
 
 
@@ -220,24 +142,25 @@ def loses_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
     severity="warn",
     open_after_ms=30_000,
     close_after_ms=30_000,
-    sentence="the log begins above the offset of a group of consumers, within an hour or already: "
-    "there may have been records that it has not read",
+    sentence="the log begins above the offset of a group of consumers, or may within an hour: "
+    "there may be records that it has not read",
     source="UnifiedLog.deleteRetentionMsBreachedSegments, Kafka 4.3",
     alert=Alert(
         summary="may lose records that consumers have not read",
         description="The logs of {n} partitions of {cluster} begin above the committed offset of a "
-        "group of consumers, within an hour or already. Whether there were records that the group "
-        "would have read is not known: in compacted logs and in logs of transactions not every "
-        "offset is one. With the right READ on the topic (collector.timestamps) the twin tells "
-        "logs without transactions from others.",
+        "group of consumers, or may within an hour. That the group loses records is not certain: "
+        "Kafka deletes whole segments, and may not delete this one yet; records may have been "
+        "deleted by request; in compacted logs and in logs of transactions not every offset is a "
+        "record. With the right READ on the topic (collector.timestamps) the twin tells logs "
+        "without transactions from others.",
         wait="0s",
         keep_firing_for="5m",
         unless="consumer_loses_records",
     ),
 )
 def may_lose_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
-    """A group in use is overtaken by the log start, and offsets there may be no records."""
-    passed = (near.until_loss_s <= LOSES_SOON_S) & ~near.are_records
+    """A group in use is overtaken by the log start, or may be, and perhaps loses no record."""
+    passed = (near.until_loss_s <= LOSES_SOON_S) & ~near.loses_for_certain
     return near.pick(passed).row_mask(len(partitions.leader))
 
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from twin.arrays import plain
 from twin.declarations.declare import Alert, Metric, OfRows, api_field, gauge, risk
 from twin.declarations.signature import NowMs, parameters
 from twin.declarations.table import UNKNOWN, Bool, Int64, SparseTable, column
-from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.tables.state import Partitions, Replicas
+from twin.tables.state import Partitions
 
 DANGLING_MS: Final = 600_000
 """A copy of a gigabyte takes minutes; one that takes longer is not coming."""
 
 
-class Lineage(SparseTable, kind="lineage", version=3):
+class Lineage(SparseTable, kind="lineage", version=4):
     """[N] one row a partition whose remote segments are known."""
 
     segments: Int64 = column("copies that are not deleted, finished or not")
@@ -38,8 +35,10 @@ class Lineage(SparseTable, kind="lineage", version=3):
     orphan_since_ms: Int64 = column("when the oldest of these was copied")
     dangling_segments: Int64 = column("copies that were started and not finished")
     dangling_since_ms: Int64 = column("when the oldest of these was started")
-    gap_start_offset: Int64 = column("first offset that no copy holds, between two that exist")
-    gap_end_offset: Int64 = column("first offset after the gap that a copy holds")
+    gap_start_offset: Int64 = column(
+        "first offset that no copy holds, between two that exist; `remote_gaps` has all such gaps"
+    )
+    gap_end_offset: Int64 = column("first offset after that gap that a copy holds")
     overlaps: Int64 = column("copies of the log that begin inside another")
     duplicates: Int64 = column(
         "overlaps that hold no offset of their own: another copy has them all"
@@ -51,43 +50,6 @@ class Lineage(SparseTable, kind="lineage", version=3):
 
 
 # ---------------------------------------------------------------- risks
-
-
-@risk(
-    "tier_gap",
-    rank=20,
-    severity="page",
-    sentence="offsets below the end of the remote log are neither in remote storage nor on a live "
-    "replica",
-    source="tiered lineage",
-    alert=Alert(
-        summary="have records that nobody can read",
-        description="{n} partitions of {cluster} have offsets that are neither in remote storage "
-        "nor on a live replica.",
-        wait="0s",
-        keep_firing_for="5m",
-    ),
-)
-def has_gap(
-    lineage: Lineage, partitions: Partitions, leaders: Leaders, roles: Roles, replicas: Replicas,
-    configs: TopicConfigs,
-) -> Bool:  # fmt: skip
-    """Offsets of the log below its remote end are in no copy and on no live replica.
-
-    A live replica whose offsets are unknown may hold them. A replica holds one range, so one that
-    holds the first gap holds every later one. Below its first copy there is no gap: Kafka lets the
-    log begin there. Compaction leaves gaps.
-    """
-    row, end = lineage.row, lineage.gap_end_offset
-    first = np.maximum(lineage.gap_start_offset, leaders.log_start_offset[row])
-    is_gap = (lineage.gap_start_offset != UNKNOWN) & (first < end)
-    is_gap &= configs.tiered_compacted[row] != 1
-    live = (roles.is_assigned & ~roles.is_offline)[row]
-    local, reached = replicas.local_log_start_offset[row], replicas.log_end_offset[row]
-    holds = (local <= first[:, None]) & (reached >= end[:, None])
-    holds |= (local == UNKNOWN) | (reached == UNKNOWN)
-    is_lost = is_gap & ~(live & holds).any(axis=1)
-    return lineage.pick(is_lost).row_mask(len(partitions.leader))
 
 
 @risk(
@@ -140,15 +102,6 @@ def has_orphans(lineage: Lineage, partitions: Partitions, configs: TopicConfigs)
 def partitions_with_known_segments(lineage: Lineage) -> int:
     """The partitions whose remote log metadata was read."""
     return len(lineage)
-
-
-@gauge("tier_gaps", "Partitions with offsets that are in no remote copy and on no live replica.")
-def tier_gaps(
-    lineage: Lineage, partitions: Partitions, leaders: Leaders, roles: Roles, replicas: Replicas,
-    configs: TopicConfigs,
-) -> int:  # fmt: skip
-    """The partitions that have the risk of that name."""
-    return int(has_gap(lineage, partitions, leaders, roles, replicas, configs).sum())
 
 
 def _summed(column_name: str, name: str, help_text: str) -> Metric:

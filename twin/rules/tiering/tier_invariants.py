@@ -35,6 +35,7 @@ from twin.declarations.table import (
 )
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.tier_states import remote_ends
 from twin.tables.state import Partitions
 
 
@@ -73,11 +74,11 @@ class TierDisorder(PartitionTable, kind="tier_disorder", api="", on_demand="offs
 def suspect_offsets(
     leaders: Leaders, partitions: Partitions, configs: TopicConfigs, cycle: Cycle
 ) -> SuspectOffsets:
-    """Offsets that the leader does not report are unknown; so is Ry while nothing is uploaded."""
+    """Offsets that the leader does not report are unknown; Ry is the log start while nothing is
+    uploaded."""
     answered = leaders.sampled_at_ms == cycle.observed_at_ms
     row = np.flatnonzero(answered & (configs.remote_storage == 1))
     local_start, start = leaders.local_log_start_offset[row], leaders.log_start_offset[row]
-    tiered = leaders.last_tiered_offset[row]
     offsets = SuspectOffsets(
         row=row.astype(np.int32),
         leader=partitions.leader[row],
@@ -86,7 +87,7 @@ def suspect_offsets(
         stable=leaders.last_stable_offset[row],
         end=leaders.log_end_offset[row],
         gap_end=np.where((start != UNKNOWN) & (local_start > start), local_start, UNKNOWN),
-        remote_end=np.where(tiered == UNKNOWN, UNKNOWN, tiered + 1),
+        remote_end=remote_ends(leaders, row),
     )
     return offsets.pick(_disorder(offsets, offsets) != 0)
 

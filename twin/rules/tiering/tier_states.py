@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 
 from twin.declarations.declare import gauge, rule
-from twin.declarations.table import UNKNOWN, Bool, Int8, PartitionTable, column
+from twin.declarations.table import UNKNOWN, Bool, Int8, Int64, PartitionTable, Rows, column
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.tables.enums import PendingUpload
@@ -48,14 +48,11 @@ class TierStates(
 def tier_states(leaders: Leaders, configs: TopicConfigs) -> TierStates:
     """The first that fits; unknown where the leader does not report what is tiered."""
     tiered, start = leaders.last_tiered_offset, leaders.log_start_offset
-    # With its whole log on disk a leader answers -6 with the log start, and -5 with nothing.
-    says_pending = (leaders.pending_upload == PendingUpload.KNOWN) & (tiered == UNKNOWN)
-    has_nothing = says_pending | (leaders.pending_upload == PendingUpload.NOTHING_TIERED)
     state = np.select(
         [
             configs.remote_storage == 0,
             configs.copies_disabled == 1,
-            has_nothing & (configs.remote_storage == 1),
+            has_nothing_uploaded(leaders) & (configs.remote_storage == 1),
             tiered == UNKNOWN,
             (start != UNKNOWN) & (tiered + 1 < start),
             uploads_wait(configs),
@@ -71,6 +68,25 @@ def tier_states(leaders: Leaders, configs: TopicConfigs) -> TierStates:
         TierState.UPLOADED,
     )
     return TierStates(state.astype(np.int8))
+
+
+def has_nothing_uploaded(leaders: Leaders, row: Rows | slice = slice(None)) -> Bool:
+    """[N] the leaders of those partitions answer that nothing of the log is in remote storage."""
+    # With its whole log on disk a leader answers -6 with the log start, and -5 with nothing.
+    pending, tiered = leaders.pending_upload[row], leaders.last_tiered_offset[row]
+    says_pending: Bool = (pending == PendingUpload.KNOWN) & (tiered == UNKNOWN)
+    return says_pending | (pending == PendingUpload.NOTHING_TIERED)
+
+
+def remote_ends(leaders: Leaders, row: Rows) -> Int64:
+    """[N] the offset after the last one in remote storage: the log start where nothing is there.
+
+    Unknown where the leader does not say. It is below the log start where records were deleted that
+    were not uploaded.
+    """
+    tiered, has_nothing = leaders.last_tiered_offset[row], has_nothing_uploaded(leaders, row)
+    if_nothing = np.where(has_nothing, leaders.log_start_offset[row], UNKNOWN)
+    return np.where(tiered == UNKNOWN, if_nothing, tiered + 1)
 
 
 def uploads_wait(configs: TopicConfigs) -> Bool:

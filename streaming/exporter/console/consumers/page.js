@@ -49,7 +49,7 @@ function Facts({ group }) {
   ];
   return html`<dl class="facts">${facts.map(([name, value, state]) => html`
       <div><dt>${name}</dt><dd class=${state ?? ""}>${value}</dd></div>`)}</dl>
-    ${!group.in_use && html`<p class="muted">It has no members and has not moved for a day, so it is
+    ${!group.in_use && html`<p class="muted">It has no members, and no offset has changed lately, so it is
       taken as abandoned.</p>`}
     ${group.offsets_left_out > 0 && html`<p class="warn">${counted(group.offsets_left_out, "offset")} of
       it were not sent by the collector: nothing is known of these.</p>`}`;
