@@ -14,7 +14,7 @@ from twin.engine.state import ShardState
 from twin.rules.groups.forecasts import GroupForecasts
 from twin.rules.groups.moves import IN_USE_MS, GroupLags
 from twin.rules.partitions.growth import Growth
-from twin.rules.tiering.coverage import SuspectTimestamps
+from twin.rules.tiering.timestamps import SuspectTimestamps
 from twin.rules.tiering.warm_up import NEVER
 from twin.step import step
 from twin.tables.enums import BatchKind, GroupState

@@ -23,15 +23,15 @@ from twin.declarations.signature import NowMs
 from twin.declarations.table import UNKNOWN, Bool, Float64, Int64, ReplicaTable, column
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.rules.tiering.coverage import (
+from twin.rules.tiering.coverage import LocalLog
+from twin.rules.tiering.tier_states import TierState, TierStates
+from twin.rules.tiering.timestamps import (
     RETENTION_SLACK,
     FirstSeenEnds,
-    LocalLog,
     cannot_be,
     first_timestamps,
     kept_at_most_ms,
 )
-from twin.rules.tiering.tier_states import TierState, TierStates
 from twin.rules.tiering.upload import UploadLag
 from twin.tables.state import Replicas
 
@@ -91,7 +91,7 @@ def overdue(
     beyond[row] = np.where(assigned, more, 0.0)
     started, start = few.local_start_timestamp_ms, few.local_log_start_offset
     at_ms, most_ms = few.sampled_at_ms, allowed_ms[row, None]
-    old = (at_ms - started > most_ms) & ~cannot_be(few, first, now_ms)
+    old = (at_ms - started > most_ms) & ~cannot_be(few, first)
     old |= (at_ms - first.at_ms[:, None] > most_ms) & (start < first.offset[:, None])
     old |= started - at_ms > (allowed_ms - kept_ms)[row, None]
     old &= assigned & ~local.is_empty[row] & (start != UNKNOWN)
