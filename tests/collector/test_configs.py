@@ -125,10 +125,10 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "tiered_compacted": -1,
         "copies_disabled": -1,
         "diskless": -1,
-        "local_retention_ms": -1,
-        "local_retention_bytes": -1,
-        "upload_delay_ms": -1,
-        "upload_delay_bytes": -1,
+        "local_retention_ms": -2,
+        "local_retention_bytes": -2,
+        "upload_delay_ms": -2,
+        "upload_delay_bytes": -2,
         "segment_ms": -1,
         "segment_bytes": -1,
         "retention_ms": -2,
@@ -160,7 +160,9 @@ def test_the_limit_of_kip_501s_solution_2_is_the_configured_one(cluster: FakeClu
         ({"remote.storage.enable": "true", "remote.log.copy.disable": "true",
           "local.retention.ms": "5", "retention.ms": "9"}, 9),
         ({"retention.ms": "9"}, 9),
-        ({}, -1),
+        ({"remote.storage.enable": "true", "local.retention.ms": "-2", "retention.ms": "-1"}, -1),
+        ({"remote.storage.enable": "true", "retention.ms": "9"}, -2),  # it was not told
+        ({}, -2),
     ],
 )  # fmt: skip
 def test_effective_local_retention_derives_as_in_kafka(
@@ -198,6 +200,8 @@ def test_a_topic_is_diskless_where_its_kafka_says_so(
         ("3", "-1", "5", (3, 7)),
         ("-1", "-1", "5", (5, 7)),
         ("-1", "4", "-1", (-1, 4)),
+        ("", "0", "5", (0, 0)),
+        ("3", "", "5", (3, -2)),
     ],
 )
 def test_the_effective_delay_of_uploads_derives_as_in_kafka(

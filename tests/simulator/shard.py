@@ -417,6 +417,7 @@ class SimulatedShard:
             "remote_storage": 1,
             "compacted": 0,
             "tiered_compacted": 0,
+            "copies_disabled": 0,
             "diskless": 0,
             "local_retention_ms": 900_000,
             "local_retention_bytes": UNKNOWN,

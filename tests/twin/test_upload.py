@@ -14,8 +14,10 @@ from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.tier_states import TierState, TierStates
 from twin.rules.tiering.upload import UploadLag, lags_retention
 from twin.step import step
-from twin.tables.enums import PendingUpload
+from twin.tables.enums import NOT_SET, UNLIMITED, PendingUpload
 from twin.totals import shard_totals
+
+TIERED = {"remote_storage": 1, "copies_disabled": 0, "upload_delay_ms": 0, "upload_delay_bytes": 0}
 
 
 def test_the_lag_counts_what_lies_beyond_the_last_tiered_offset():
@@ -24,14 +26,15 @@ def test_the_lag_counts_what_lies_beyond_the_last_tiered_offset():
         Partition(number=1, log=Log(end=100, last_tiered=99)),
         Partition(number=2, log=Log(end=100, last_tiered=UNKNOWN)),
     ]
-    lag = a_state(*parts)[UploadLag]
+    lag = a_state(*parts, topics={"t": TIERED})[UploadLag]
     assert lag.upload_lag_records.tolist() == [10, 0, UNKNOWN]
     assert lag.upload_lag_bytes[0] == 100
     assert np.isnan(lag.upload_lag_bytes[2])
 
 
 def lag_by_broker(*parts: Partition) -> dict[tuple[str, ...], float]:
-    return dict(shard_totals(a_state(*parts))["kafka_twin_broker_upload_lag_bytes"])
+    state = a_state(*parts, topics={"t": TIERED})
+    return dict(shard_totals(state)["kafka_twin_broker_upload_lag_bytes"])
 
 
 def test_a_broker_has_the_known_lag_of_what_it_leads_and_no_lag_where_none_is_known():
@@ -81,8 +84,8 @@ def test_what_waits_for_upload_is_held_against_local_retention(config, expected)
 
     at_once = {"upload_delay_ms": 0, "upload_delay_bytes": 0}
     if config.keys() & at_once.keys():
-        at_once = {"upload_delay_ms": UNKNOWN, "upload_delay_bytes": UNKNOWN}
-    topics = {"t": {"remote_storage": 1} | at_once | config}
+        at_once = {"upload_delay_ms": UNLIMITED, "upload_delay_bytes": UNLIMITED}
+    topics = {"t": TIERED | at_once | config}
     state, _ = step(
         a_state(log(100), topics=topics),
         [replicas_frame([log(200)], NOW_MS + 5_000)],
@@ -93,7 +96,6 @@ def test_what_waits_for_upload_is_held_against_local_retention(config, expected)
 
 
 STARTED = Log(end=129_000, size_bytes=129_000, reason=PendingUpload.KNOWN, pending_upload=0)
-TIERED = {"remote_storage": 1, "copies_disabled": 0, "upload_delay_ms": 0, "upload_delay_bytes": 0}
 SMALL = TIERED | {"local_retention_ms": 60_000, "local_retention_bytes": 10_000}
 
 
@@ -142,7 +144,8 @@ def test_records_that_were_deleted_by_request_are_not_waiting_for_their_upload()
     ("config", "state"),
     [
         ({}, TierState.UPLOADED),
-        ({"upload_delay_ms": -1, "upload_delay_bytes": -1}, TierState.DELAYED),
+        ({"upload_delay_ms": UNLIMITED, "upload_delay_bytes": UNLIMITED}, TierState.DELAYED),
+        ({"upload_delay_ms": NOT_SET, "upload_delay_bytes": 0}, TierState.UPLOADED),
         ({"remote_storage": 0}, TierState.NOT_TIERED),
     ],
 )
@@ -156,3 +159,44 @@ def test_what_uploads_do_follows_from_the_settings(config, state):
 
 def test_a_leader_that_does_not_say_what_is_tiered_is_unknown():
     assert a_state(topics={"t": TIERED})[TierStates].tier_state.tolist() == [UNKNOWN]
+
+
+UPLOADING = Log(last_tiered=50, pending_upload=51, reason=PendingUpload.KNOWN)
+UNREAD = Partition(log=UPLOADING)
+
+
+def judged_of_the_tier(
+    state: ShardState,
+) -> tuple[list[int], list[int], dict[tuple[str, ...], float]]:
+    totals = shard_totals(state)
+    return (
+        state[TierStates].tier_state.tolist(),
+        state[UploadLag].upload_lag_records.tolist(),
+        dict(totals["kafka_twin_broker_upload_lag_bytes"]),
+    )
+
+
+@pytest.mark.parametrize("log", [UPLOADING, replace(UPLOADING, last_tiered=UNKNOWN), Log()])
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({}, id="settings that nobody could read"),
+        pytest.param(
+            TIERED | {"remote_storage": UNKNOWN, "compacted": 1, "tiered_compacted": 1},
+            id="tiered and compacted",
+        ),
+        pytest.param(TIERED | {"copies_disabled": UNKNOWN}, id="whether copies are disabled"),
+    ],
+)
+def test_nothing_is_said_of_the_uploads_of_a_topic_whose_settings_do_not_tell(log, config):
+    state = a_state(Partition(log=log), topics={"t": config} if config else None)
+    assert judged_of_the_tier(state) == ([UNKNOWN], [UNKNOWN], {})
+    assert shard_totals(state)["kafka_twin_partitions_by_tier_state"][("unknown",)] == 1
+
+
+def test_a_delay_that_nobody_could_read_is_not_a_delay_without_a_limit():
+    unread = TIERED | {"upload_delay_ms": NOT_SET, "upload_delay_bytes": NOT_SET}
+    [[state], [lag], _] = judged_of_the_tier(a_state(UNREAD, topics={"t": unread}))
+    assert (state, lag) == (UNKNOWN, 49)  # what is uploaded, the leader says
+    waits = TIERED | {"upload_delay_ms": UNLIMITED, "upload_delay_bytes": NOT_SET}
+    assert judged_of_the_tier(a_state(UNREAD, topics={"t": waits}))[0] == [UNKNOWN]

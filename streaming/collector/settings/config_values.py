@@ -8,7 +8,7 @@ from typing import Any, Final
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from twin.declarations.table import UNKNOWN
-from twin.tables.enums import NOT_SET, ReplicaSelector
+from twin.tables.enums import NOT_SET, UNLIMITED, ReplicaSelector
 
 THRESHOLDS: Final = {
     "leader.election.eligible.local.log.ms": "eligible_local_log_ms",
@@ -91,9 +91,6 @@ _SAME_AS_RETENTION: Final = -2
 _AS_LOCAL: Final = -1
 """Value of remote.copy.lag.ms (or .bytes) that means: what local retention keeps."""
 
-_UNLIMITED: Final = -1
-"""Value of retention.ms and retention.bytes that means: no limit."""
-
 
 def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -> dict[str, int]:
     """A topic's values by column; UNKNOWN for a setting that its Kafka version lacks.
@@ -166,7 +163,7 @@ def _default(values: Mapping[str, str | None], keys: tuple[tuple[str, int], ...]
     for key, unit in keys:
         if text := values.get(key):
             value = int(text)
-            return _NO_LIMIT if value == _UNLIMITED else value if value < 0 else value * unit
+            return _NO_LIMIT if value == UNLIMITED else value if value < 0 else value * unit
     return UNKNOWN
 
 
@@ -208,8 +205,13 @@ def _finalized_levels(response: Any, version: int) -> dict[str, int] | None:
 
 
 def _local_retention(values: Mapping[str, str | None], key: str, has_own: bool) -> int:
-    local = _number(values.get(f"local.{key}")) if has_own else _SAME_AS_RETENTION
-    return _number(values.get(key)) if local == _SAME_AS_RETENTION else local
+    """The effective local retention: NOT_SET if unreadable, UNLIMITED if nothing is deleted."""
+    if not has_own:
+        return _retention(values, key)
+    text = values.get(f"local.{key}")
+    if not text:
+        return NOT_SET
+    return _retention(values, key) if int(text) == _SAME_AS_RETENTION else int(text)
 
 
 def _upload_delays(
@@ -217,12 +219,12 @@ def _upload_delays(
 ) -> tuple[int, int]:
     """How long, and for how many bytes, a closed segment waits for its upload.
 
-    A 0 in either setting ends the wait. Source: RLMCopyTask.isEligibleForUpload and
-    LogConfig.remoteCopyLagMs, Kafka 4.4.
+    A 0 in either setting ends the wait; NOT_SET is unreadable. Source:
+    RLMCopyTask.isEligibleForUpload and LogConfig.remoteCopyLagMs, Kafka 4.4.
     """
     if not any(key in values for key in COPY_LAGS):
-        return (UNKNOWN, UNKNOWN) if not values else (0, 0)
-    ms, size = (_number(values.get(key)) for key in COPY_LAGS)
+        return (NOT_SET, NOT_SET) if not values else (0, 0)
+    ms, size = (int(text) if (text := values.get(key)) else NOT_SET for key in COPY_LAGS)
     if 0 in (ms, size):
         return 0, 0
     return (local_ms if ms == _AS_LOCAL else ms), (local_bytes if size == _AS_LOCAL else size)
@@ -232,7 +234,7 @@ def _retention(values: Mapping[str, str | None], key: str) -> int:
     """The effective retention: NOT_SET if unreadable, UNLIMITED if nothing is deleted."""
     policy = values.get("cleanup.policy")
     if policy is not None and "delete" not in policy.split(","):
-        return _UNLIMITED
+        return UNLIMITED
     text = values.get(key)
     return int(text) if text else NOT_SET
 

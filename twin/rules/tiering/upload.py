@@ -27,18 +27,11 @@ from twin.declarations.table import (
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.rules.tiering.tier_states import TierState, TierStates, uploads_wait
+from twin.rules.tiering.tier_states import TierState, TierStates, uploads_at_once
 from twin.tables.state import Partitions
 
 NEARLY: Final = 0.9
 """Share of local retention at which an operator still has time to act."""
-
-_UPLOADING: Final = (
-    TierState.UPLOADED,
-    TierState.NOTHING_UPLOADED,
-    TierState.BEGINS_AGAIN,
-    TierState.DELAYED,
-)
 
 LATE: Final = 1.1
 """Times the lag that the settings allow, from which on uploads are late."""
@@ -51,7 +44,8 @@ class UploadLag(
 
     upload_lag_records: Int64 = column(
         "records that the leader has not uploaded: all of them while nothing is uploaded; unknown "
-        "before Kafka 3.9, and where nothing more is uploaded on purpose"
+        "before Kafka 3.9, where the settings are, of topics that are compacted, too, and where "
+        "nothing more is uploaded on purpose"
     )
     upload_lag_bytes: Float64 = column(
         "those records, estimated at the size of its local records", fill=float("nan")
@@ -59,7 +53,9 @@ class UploadLag(
 
 
 @rule
-def upload_lag(leaders: Leaders, states: TierStates, sizes: RecordSizes) -> UploadLag:
+def upload_lag(
+    leaders: Leaders, configs: TopicConfigs, states: TierStates, sizes: RecordSizes
+) -> UploadLag:
     """The records after the last tiered one, of those that the log still has.
 
     Records below the log start are not uploaded any more: they were deleted by request, or by
@@ -67,7 +63,10 @@ def upload_lag(leaders: Leaders, states: TierStates, sizes: RecordSizes) -> Uplo
     """
     start, end = leaders.log_start_offset, leaders.log_end_offset
     first = np.maximum(leaders.last_tiered_offset + 1, start)
-    is_known = np.isin(states.tier_state, _UPLOADING) & (start != UNKNOWN) & (end != UNKNOWN)
+    is_known = (configs.remote_storage == 1) & (configs.copies_disabled == 0)
+    has_nothing = states.tier_state == TierState.NOTHING_UPLOADED
+    is_known &= has_nothing | (leaders.last_tiered_offset != UNKNOWN)
+    is_known &= (start != UNKNOWN) & (end != UNKNOWN)
     records = np.where(is_known, np.maximum(end - first, 0), UNKNOWN)
     size = np.where(records == UNKNOWN, np.nan, records * sizes.bytes_per_record)
     return UploadLag(records, size)
@@ -123,9 +122,11 @@ def _records_that_may_wait(growth: Growth, sizes: RecordSizes, configs: TopicCon
             by_bytes = np.where((size_bytes > 0) & (size > 0), size_bytes / size, np.inf)
         return np.minimum(by_age, by_bytes)
 
+    # Where the delay is unknown, so is whether anything is late.
     delayed = first(configs.upload_delay_ms, configs.upload_delay_bytes)
     written = first(configs.segment_ms, configs.segment_bytes)
-    return np.where(uploads_wait(configs), delayed, 0) + np.where(np.isinf(written), 0, written)
+    may_wait = np.where(uploads_at_once(configs), 0, delayed)
+    return may_wait + np.where(np.isinf(written), 0, written)
 
 
 @gauge(
