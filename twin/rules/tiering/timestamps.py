@@ -58,8 +58,9 @@ class SuspectTimestamps(
 
     timestamp_suspect: Bool = column(
         "the first local record is dated in the future, before the log can have existed, by a "
-        "clock that nobody has set, or so long ago that retention would have deleted it: producers "
-        "wrote the timestamps, or retention does not work; no age is derived from it",
+        "clock that nobody has set, so long ago that retention (of what is uploaded local "
+        "retention) would have deleted it, or before an earlier record on another replica: "
+        "producers wrote the timestamps, or retention does not work; no age is derived from it",
         fill=False,
     )
 
@@ -82,11 +83,16 @@ def suspect_timestamps(
 
     A log that begins at or beyond the log end that the twin saw first was written since then. A
     span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill; so
-    does one of a clock that was never set, and one that retention would have ended.
+    does one of a clock that was never set, and one that retention would have ended. Of two
+    replicas whose timestamps contradict each other nobody knows which is right: both are suspect.
     """
     suspect = np.zeros(replicas.local_start_timestamp_ms.shape, bool)
     oldest_ms, newest_ms = first_timestamps(replicas)
+    is_tiered = configs.remote_storage == 1
     kept_ms = kept_at_most_ms(configs.retention_ms, configs)
+    # Of a tiered topic local retention deletes, or retention where copies are disabled.
+    local_ms = kept_at_most_ms(configs.local_retention_ms, configs)
+    kept_ms = np.where(is_tiered, np.minimum(kept_ms, local_ms), kept_ms)
     # Most partitions have none that is out of these bounds.
     was_written = over_slots(np.maximum, replicas.local_log_start_offset) >= first.offset
     is_open = (oldest_ms < CLOCKS_SET_MS) | (oldest_ms < now_ms - kept_ms)
@@ -94,17 +100,20 @@ def suspect_timestamps(
     sampled_ms = over_slots(np.minimum, replicas.sampled_at_ms.view(np.uint64))
     sampled_ms = np.minimum(sampled_ms, _NEVER).astype(np.int64)
     is_open |= newest_ms > sampled_ms + PRODUCER_CLOCK_SKEW_MS
+    is_open |= newest_ms - oldest_ms > tolerated_ms(now_ms - newest_ms)
     row = np.flatnonzero(is_open)
     if len(row):
         few, kept_ms = replicas.take(row), kept_ms[row][:, None]
         started, start = few.local_start_timestamp_ms, few.local_log_start_offset
         # What is not uploaded outlives retention.
-        waits = ((configs.remote_storage == 1) & (configs.copies_disabled != 1))[row, None]
+        waits = (is_tiered & (configs.copies_disabled != 1))[row, None]
         deletes = ~waits | (start <= few.last_tiered_offset)
         odd = cannot_be(few, first.take(row))
         odd |= (few.sampled_at_ms - started > kept_ms) & deletes
         is_empty = (start == few.log_end_offset) & (start != UNKNOWN)
-        suspect[row] = odd & (started != UNKNOWN) & ~is_empty
+        is_known = (started != UNKNOWN) & ~is_empty
+        odd |= contradicted(few, is_known & ~odd)
+        suspect[row] = odd & is_known
     return SuspectTimestamps(suspect)
 
 
@@ -126,6 +135,29 @@ def cannot_be(replicas: Replicas, first: FirstSeenEnds) -> Bool:
     wrong: Bool = (longest_ms != UNKNOWN) & (span_ms > longest_ms)
     wrong |= (span_ms < -PRODUCER_CLOCK_SKEW_MS) | (started < CLOCKS_SET_MS)
     return wrong
+
+
+def contradicted(replicas: Replicas, judged: Bool) -> Bool:
+    """[P, R] another replica begins at an earlier offset and a later time, or the other way round.
+
+    Args:
+        replicas: samples of [P, R] replicas.
+        judged: [P, R] timestamps that are compared.
+    """
+    start, started = replicas.local_log_start_offset, replicas.local_start_timestamp_ms
+    is_compared = judged & (start != UNKNOWN)
+    slack_ms = tolerated_ms(replicas.sampled_at_ms - started)
+    # [P, R, R]: the replica of the second axis against that of the third.
+    before = start[:, :, None] < start[:, None, :]
+    later = started[:, :, None] - started[:, None, :] > slack_ms[:, :, None]
+    wrong: Bool = before & later & is_compared[:, :, None] & is_compared[:, None, :]
+    doubted: Bool = np.logical_or(wrong.any(axis=2), wrong.any(axis=1))
+    return doubted
+
+
+def tolerated_ms(age_ms: Int64) -> Float64:
+    """How much older a later record may be dated: producers are not in step. Any shape."""
+    return PRODUCER_CLOCK_SKEW_MS + (RETENTION_SLACK - 1) * np.maximum(age_ms, 0)
 
 
 def watched_ms(replicas: Replicas, first: FirstSeenEnds) -> Int64:
