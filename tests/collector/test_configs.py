@@ -79,6 +79,8 @@ TIERED = {
     "min.insync.replicas": "2",
     "unclean.leader.election.enable": "false",
     "cleanup.policy": "delete",
+    "min.compaction.lag.ms": "60000",
+    "min.cleanable.dirty.ratio": "0.29",
 }
 
 
@@ -106,6 +108,8 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "segment_bytes": 1_073_741_824,
         "retention_ms": 604_800_000,
         "retention_bytes": -1,
+        "min_compaction_lag_ms": 60_000,
+        "min_dirty_percent": 29,
         "eligible_local_log_ms": -2,
         "eligible_local_log_bytes": -2,
         "fetch_processing_max_ms": -1,
@@ -133,6 +137,8 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "segment_bytes": -1,
         "retention_ms": -2,
         "retention_bytes": -2,
+        "min_compaction_lag_ms": -1,
+        "min_dirty_percent": -1,
         "eligible_local_log_ms": -1,
         "eligible_local_log_bytes": -1,
         "group_in_use_ms": 86_400_000,

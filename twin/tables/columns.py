@@ -158,6 +158,14 @@ class ConfigColumns(Table):
     )
     segment_ms: Int64 = column("segment.ms", source="DescribeConfigs")
     segment_bytes: Int64 = column("segment.bytes", source="DescribeConfigs")
+    min_compaction_lag_ms: Int64 = column(
+        "min.compaction.lag.ms: age before which a record is not compacted",
+        source="DescribeConfigs",
+    )
+    min_dirty_percent: Int64 = column(
+        "min.cleanable.dirty.ratio in percent: share of the log from which on it is compacted",
+        source="DescribeConfigs",
+    )
     eligible_local_log_ms: Int64 = column(
         "leader.election.eligible.local.log.ms, -2 if the topic does not override it",
         source="DescribeConfigs where Kafka has KIP-1303, else configuration of kafka-twin",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from math import ceil
 from typing import Any, Final
 
 from kafka.protocol.metadata import ApiVersionsResponse
@@ -40,6 +41,8 @@ TOPIC_KEYS: Final = (
     "segment.bytes",
     "retention.ms",
     "retention.bytes",
+    "min.compaction.lag.ms",
+    "min.cleanable.dirty.ratio",
 )
 BROKER_KEYS: Final = (
     *THRESHOLDS,
@@ -125,6 +128,8 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
         "segment_bytes": _number(values.get("segment.bytes")),
         "retention_ms": _retention(values, "retention.ms"),
         "retention_bytes": _retention(values, "retention.bytes"),
+        "min_compaction_lag_ms": _number(values.get("min.compaction.lag.ms")),
+        "min_dirty_percent": _percent(values.get("min.cleanable.dirty.ratio")),
         **{
             column: _number(values[key]) if key in own else NOT_SET
             for key, column in THRESHOLDS.items()
@@ -241,6 +246,11 @@ def _retention(values: Mapping[str, str | None], key: str) -> int:
 
 def _number(text: str | None) -> int:
     return int(text) if text else UNKNOWN
+
+
+def _percent(text: str | None) -> int:
+    """A ratio in whole percent, rounded up."""
+    return ceil(round(float(text) * 100, 6)) if text else UNKNOWN
 
 
 def _boolean(text: str | None) -> int:

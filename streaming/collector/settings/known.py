@@ -62,6 +62,8 @@ SETTINGS: Final = (
         retention_bytes="the same in bytes",
         segment_ms="what is not uploaded or deleted yet",
         segment_bytes="the same in bytes",
+        min_cleanable_dirty_ratio="when the log cleaner should compact a log that only grows",
+        min_compaction_lag_ms="what the log cleaner leaves alone as yet",
         diskless_enable="topics without local logs are not judged (KIP-1150)",
         leader_election_eligible_local_log_ms="who is warm (KIP-1303)",
         leader_election_eligible_local_log_bytes="the same in bytes",
@@ -90,7 +92,6 @@ SETTINGS: Final = (
         remote_log_delete_on_disable="a topic that is not tiered has no tier to judge",
         file_delete_delay_ms="within the slack that is given to retention",
         delete_retention_ms="compacted logs are not judged by age",
-        min_compaction_lag_ms="compacted logs are not judged by age",
         message_timestamp_type="batches say it themselves",
         preallocate="sizes come from DescribeLogDirs",
     ),
@@ -122,8 +123,6 @@ SETTINGS: Final = (
         Level.TOPIC, Use.MISSING,
         follower_replication_throttled_replicas="a throttled replica looks slow; its rate is right",
         leader_replication_throttled_replicas="the same",
-        min_cleanable_dirty_ratio="a compacted log is taken to be due once half of it is new, "
-        "Kafka's default",
     ),
     *_all(
         Level.BROKER, Use.MISSING,

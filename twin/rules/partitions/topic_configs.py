@@ -68,6 +68,8 @@ class TopicConfigs(
     )
     segment_ms: Int64 = column("segment.ms")
     segment_bytes: Int64 = column("segment.bytes")
+    min_compaction_lag_ms: Int64 = column("min.compaction.lag.ms")
+    min_dirty_percent: Int64 = column("min.cleanable.dirty.ratio in percent")
     one_replica_accepted: Int8 = column(
         "somebody accepted that its partitions have one replica", tri_state=True
     )
