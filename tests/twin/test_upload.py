@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
-from tests.reading import open_risks
+from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
-from twin.rules.partitions.growth import Growth, RecordSizes
-from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.tier_states import TierState, TierStates
-from twin.rules.tiering.upload import UploadLag, lags_retention
+from twin.rules.tiering.upload import UploadLag
 from twin.step import step
 from twin.tables.enums import NOT_SET, UNLIMITED, PendingUpload
 from twin.totals import shard_totals
@@ -91,8 +89,7 @@ def test_what_waits_for_upload_is_held_against_local_retention(config, expected)
         [replicas_frame([log(200)], NOW_MS + 5_000)],
         NOW_MS + 5_000,
     )
-    lags = lags_retention(state[UploadLag], state[Growth], state[RecordSizes], state[TopicConfigs])
-    assert lags.tolist() == [expected]
+    assert ("upload_lag_vs_local_retention" in conditions(state)) == expected
 
 
 STARTED = Log(end=129_000, size_bytes=129_000, reason=PendingUpload.KNOWN, pending_upload=0)
@@ -118,6 +115,55 @@ def test_uploads_that_never_worked_are_late_by_the_whole_log():
     assert "upload_lag_vs_local_retention" in open_risks(state)
     totals = shard_totals(state)["kafka_twin_broker_upload_lag_bytes"]
     assert totals[("1",)] == 153_000 * 129_000 // 153_000
+
+
+GIB, MINUTE_MS, DAY_MS = 1 << 30, 60_000, 86_400_000
+BY_TIME = TIERED | {
+    "local_retention_ms": 10 * MINUTE_MS, "local_retention_bytes": UNLIMITED,
+    "segment_ms": 7 * DAY_MS, "segment_bytes": GIB,
+}  # fmt: skip
+NEVER_UPLOADED = Log(
+    end=20_000_000, size_bytes=20 * GIB, started_ms=UNKNOWN, reason=PendingUpload.NOTHING_TIERED
+)
+
+
+def idle_for(minutes: float, log: Log, **config: int) -> ShardState:
+    """The state of a partition that nobody writes, after that time."""
+    state = None
+    for at_ms in (NOW_MS, NOW_MS + 5_000, NOW_MS + int(minutes * MINUTE_MS)):
+        since = {} if state is None else {"since": state}
+        topics = {"t": BY_TIME | config}
+        state = a_state(Partition(log=log), topics=topics, at_ms=at_ms, **since)
+    assert state is not None
+    return state
+
+
+@pytest.mark.parametrize(
+    ("minutes", "log", "config", "late"),
+    [
+        pytest.param(1, {"started_ms": NOW_MS - 2 * DAY_MS}, {}, True, id="two days old"),
+        pytest.param(1, {"started_ms": NOW_MS - MINUTE_MS}, {}, False, id="just written"),
+        pytest.param(8.9, {}, {}, False, id="seen for less than local retention"),
+        pytest.param(9.1, {}, {}, True, id="seen for local retention, whatever its timestamps"),
+        pytest.param(30, {"size_bytes": GIB}, {}, False, id="all is in the segment written last"),
+        pytest.param(30, {"size_bytes": UNKNOWN}, {}, False, id="of unknown size"),
+        pytest.param(30, {}, {"segment_bytes": UNKNOWN}, False, id="of unknown segments"),
+        pytest.param(30, {}, {"local_retention_ms": UNLIMITED}, False, id="kept for ever"),
+        pytest.param(30, {}, {"upload_delay_ms": 20 * MINUTE_MS, "upload_delay_bytes": -1}, True,
+                     id="longer than uploads wait"),
+        pytest.param(30, {}, {"upload_delay_ms": 40 * MINUTE_MS, "upload_delay_bytes": -1}, False,
+                     id="uploads wait on purpose"),
+        pytest.param(30, {"last_tiered": 19_900_000, "pending_upload": 19_900_001,
+                          "reason": PendingUpload.KNOWN, "local_start": 1}, {}, False,
+                     id="all but the last segment is uploaded"),
+    ],
+)  # fmt: skip
+def test_an_idle_topic_of_which_nothing_was_ever_uploaded_fills_the_disk(
+    minutes, log, config, late
+):
+    """KAFKA-19425, Aiven 481: 20 GiB, and local retention by time alone."""
+    state = idle_for(minutes, replace(NEVER_UPLOADED, **log), **config)
+    assert ("upload_lag_vs_local_retention" in conditions(state)) == late
 
 
 def test_before_kafka_4_2_a_leader_says_of_uploads_only_that_there_are_none():
