@@ -93,12 +93,14 @@ def is_unreachable(configs: TopicConfigs) -> Bool:
     rank=150,
     severity="warn",
     open_after_ms=30_000,
-    sentence="cold replicas never become warm: the threshold is above local retention",
+    sentence="the threshold is above local retention: while the topic is written, a cold replica "
+    "stays cold until the log start has passed its local start",
     source="KIP-1303",
     alert=Alert(
         summary="have cold replicas that stay cold",
         description="The threshold of KIP-1303 of {n} partitions of {cluster} is above their local "
-        "retention: no replica that joins can reach it.",
+        "retention: while they are written, no replica that joins reaches it, and one stays cold "
+        "until the log start has passed its local start.",
         # It is a matter of configuration: there is no hurry.
         wait="5m",
         keep_firing_for="5m",
