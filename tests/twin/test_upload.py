@@ -30,6 +30,12 @@ def test_the_lag_counts_what_lies_beyond_the_last_tiered_offset():
     assert np.isnan(lag.upload_lag_bytes[2])
 
 
+def test_where_all_is_uploaded_and_nothing_is_on_disk_no_byte_waits():
+    log = Log(end=100, local_start=100, last_tiered=99, size_bytes=0)
+    lag = a_state(Partition(log=log), topics={"t": TIERED})[UploadLag]
+    assert (lag.upload_lag_records.tolist(), lag.upload_lag_bytes.tolist()) == ([0], [0.0])
+
+
 def lag_by_broker(*parts: Partition) -> dict[tuple[str, ...], float]:
     state = a_state(*parts, topics={"t": TIERED})
     return dict(shard_totals(state)["kafka_twin_broker_upload_lag_bytes"])

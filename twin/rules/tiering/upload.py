@@ -74,7 +74,9 @@ def upload_lag(
     is_known &= has_nothing | (leaders.last_tiered_offset != UNKNOWN)
     is_known &= (start != UNKNOWN) & (end != UNKNOWN)
     records = np.where(is_known, np.maximum(end - first, 0), UNKNOWN)
-    size = np.where(records == UNKNOWN, np.nan, records * sizes.bytes_per_record)
+    # No records have no size, also where that of a record is unknown: nothing may be on disk.
+    size = np.where(records == 0, 0.0, records * sizes.bytes_per_record)
+    size = np.where(records == UNKNOWN, np.nan, size)
     return UploadLag(records, size)
 
 
