@@ -156,21 +156,60 @@ def test_a_segment_that_never_fills_may_last_for_segment_ms():
     assert not state[Overdue].is_overdue.any()
 
 
-def test_without_readable_timestamps_what_was_there_before_retention_fills_one_segment_at_most():
+NO_TIMES = Log(end=50_000, local_start=1, size_bytes=50 * GIB, started_ms=-1, last_tiered=49_000)
+MINUTE_MS = 60_000
+
+
+def looked_at(*looks: tuple[int, Log], **settings: int) -> bool:
+    """Whether a replica is overdue after those logs, so many minutes after the first."""
+    state = a_state(Partition(replicas=(1,), log=looks[0][1]), topics={"t": BUSY | settings})
+    for minutes, log in looks:
+        part, at_ms = Partition(replicas=(1,), log=log), NOW_MS + minutes * MINUTE_MS
+        state, _ = step(state, [partitions_frame([part], at_ms), replicas_frame([part], at_ms)],
+                        at_ms)  # fmt: skip
+    return bool(state[Overdue].is_overdue[0, 0])
+
+
+@pytest.mark.parametrize(
+    ("minutes", "log", "overdue"),
+    [
+        (81, NO_TIMES, False),
+        (82, NO_TIMES, True),
+        (82, replace(NO_TIMES, local_start=49_500), False),  # the rest is in one segment
+        (82, replace(NO_TIMES, last_tiered=500), False),  # the rest is not uploaded
+    ],
+)
+def test_without_readable_timestamps_what_was_there_before_retention_fills_one_segment_at_most(
+    minutes, log, overdue
+):
     """50 GiB uploaded, beyond an hour of local retention: known after an hour, not after 8 days."""
-    log = Log(end=50_000, local_start=1, size_bytes=50 * GIB, started_ms=-1, last_tiered=49_000)
-    state = a_state(Partition(replicas=(1,), log=log), topics={"t": BUSY})
-    for minutes, later, overdue in (
-        (80, log, False),
-        (82, log, True),
-        (82, replace(log, local_start=49_500), False),  # the rest is in one segment
-        (82, replace(log, last_tiered=500), False),  # the rest is not uploaded
-    ):
-        at_ms = NOW_MS + minutes * 60_000
-        frames = [partitions_frame([Partition(replicas=(1,), log=later)], at_ms),
-                  replicas_frame([Partition(replicas=(1,), log=later)], at_ms)]  # fmt: skip
-        then, _ = step(state, frames, at_ms)
-        assert then[Overdue].is_overdue.tolist() == [[overdue]], (minutes, later)
+    assert looked_at((0, NO_TIMES), (minutes, log)) == overdue
+    assert not looked_at((0, NO_TIMES), (minutes, log), local_retention_ms=-1)
+
+
+def test_a_cleaner_that_dies_long_after_the_twin_began_to_look_is_found_without_timestamps():
+    """10 GiB an hour, of which an hour is kept; after six hours nothing is deleted any more."""
+
+    def at(minutes: int, kept_from: int) -> tuple[int, Log]:
+        end, start = (100 * minute + 10_000 for minute in (minutes, kept_from))
+        size = (end - start) * 10 * GIB // 6_000
+        return minutes, replace(NO_TIMES, end=end, local_start=start, size_bytes=size,
+                                last_tiered=end - 1)  # fmt: skip
+
+    healthy = [at(minutes, minutes - 60) for minutes in range(0, 361, 10)]
+    for number in range(2, len(healthy)):
+        assert not looked_at(*healthy[:number])
+    stands = [at(minutes, 300) for minutes in range(370, 541, 10)]
+    assert not looked_at(*healthy, *stands[:2])
+    assert looked_at(*healthy, *stands)
+
+
+def test_a_log_that_became_shorter_has_no_older_end():
+    """Its offsets are of other records since."""
+    short = replace(NO_TIMES, end=40_000, last_tiered=39_000)
+    assert not looked_at((0, NO_TIMES), (82, short))
+    assert not looked_at((0, NO_TIMES), (82, short), (163, short))
+    assert looked_at((0, NO_TIMES), (82, short), (164, short), (165, short))
 
 
 BOTH = PLAIN | {"compacted": 1, "tiered_compacted": 0, "retention_bytes": GIB,

@@ -10,8 +10,8 @@ time for which the twin has seen that record in the log; and a timestamp in the 
 keeps the segment until then. A first record may outlive retention by as long as its segment lasts:
 segment.ms at most, and less where segments fill before. Where the log was written evenly, at the
 rate of now, its timestamp says when its first segment was full. Whatever the timestamps, records
-that the twin saw before retention began fill at most one segment. A replica that does not answer is
-judged at its last sample, since nothing is known of its log after that.
+that were there before retention began (``older_ends``) fill at most one segment. A replica that
+does not answer is judged at its last sample, since nothing is known of its log after that.
 
 Compaction joins old segments with newer ones, which retention then keeps as a whole: a compacted
 log that is bounded is judged by its size alone.
@@ -34,9 +34,9 @@ from twin.rules.partitions.growth import Growth
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.coverage import LocalLog
+from twin.rules.tiering.older_ends import OlderEnds, deleted_after_ms, deletes_after_ms
 from twin.rules.tiering.tier_states import TierState, TierStates
 from twin.rules.tiering.timestamps import (
-    RETENTION_LATE_MS,
     RETENTION_SLACK,
     FirstSeenEnds,
     cannot_be,
@@ -73,6 +73,7 @@ def overdue(
     lag: UploadLag,
     growth: Growth,
     first: FirstSeenEnds,
+    older: OlderEnds,
     now_ms: NowMs,
 ) -> Overdue:
     """Segments that are not uploaded do not count, nor does the one that is written.
@@ -82,11 +83,11 @@ def overdue(
     """
     beyond = np.zeros(replicas.log_end_offset.shape)
     too_old = np.zeros(replicas.log_end_offset.shape, bool)
-    row = _may_be_overdue(replicas, local, configs, first, now_ms)
+    row = _may_be_overdue(replicas, local, configs, first, older, now_ms)
     if not len(row):
         return Overdue(beyond, too_old)
     logs = _Logs(
-        replicas.take(row), first.take(row), _limits(configs.take(row)),
+        replicas.take(row), first.take(row), older.take(row), _limits(configs.take(row)),
         local.held_bytes[row], growth.appended_records_per_s[row],
         (configs.remote_storage == 1)[row] & (states.tier_state[row] != TierState.COPIES_DISABLED),
     )  # fmt: skip
@@ -97,7 +98,12 @@ def overdue(
 
 
 def _may_be_overdue(
-    replicas: Replicas, local: LocalLog, configs: TopicConfigs, first: FirstSeenEnds, now_ms: int
+    replicas: Replicas,
+    local: LocalLog,
+    configs: TopicConfigs,
+    first: FirstSeenEnds,
+    older: OlderEnds,
+    now_ms: int,
 ) -> Rows:
     """Partitions with a replica that is old or large; most have none."""
     limits = _limits(configs)
@@ -107,10 +113,12 @@ def _may_be_overdue(
     may_be |= now_ms - oldest_ms > np.where(is_large, limits.least_ms, limits.allowed_ms)
     may_be |= newest_ms - now_ms > limits.allowed_ms - limits.kept_ms
     seen_ms = np.where(first.offset != UNKNOWN, now_ms - first.at_ms, 0)
-    was_there = np.flatnonzero(seen_ms > np.where(is_large, limits.least_ms, limits.allowed_ms))
-    may_be[was_there] |= any_slot(
-        replicas.local_log_start_offset[was_there] < first.offset[was_there, None]
-    )
+    start = replicas.local_log_start_offset
+    for was_there, ends in (
+        (np.flatnonzero(seen_ms > limits.allowed_ms), first),
+        (np.flatnonzero(is_large & (older.offset != UNKNOWN)), older),
+    ):
+        may_be[was_there] |= any_slot(start[was_there] < ends.offset[was_there, None])
     is_judged = (configs.compacted != UNKNOWN) & (configs.tiered_compacted != 1)
     return np.flatnonzero(may_be & is_judged)
 
@@ -127,15 +135,13 @@ class _Limits:
 
 
 def _limits(configs: TopicConfigs) -> _Limits:
-    is_tiered = configs.remote_storage == 1
-    kept_ms = np.where(is_tiered, configs.local_retention_ms, configs.retention_ms)
+    is_tiered, kept_ms = configs.remote_storage == 1, deletes_after_ms(configs)
     kept_bytes = np.where(is_tiered, configs.local_retention_bytes, configs.retention_bytes)
-    has_age = (kept_ms >= 0) & (configs.compacted == 0)
     has_size = (kept_bytes >= 0) & (configs.segment_bytes >= 0)
     segment_bytes = configs.segment_bytes
     return _Limits(
         kept_ms,
-        np.where(has_age, RETENTION_SLACK * kept_ms + RETENTION_LATE_MS, np.inf),
+        deleted_after_ms(configs),
         kept_at_most_ms(kept_ms, configs),
         np.where(has_size, RETENTION_SLACK * (kept_bytes + segment_bytes), np.inf),
         np.where(segment_bytes >= 0, RETENTION_SLACK * segment_bytes, np.inf),
@@ -148,6 +154,7 @@ class _Logs:
 
     replicas: Replicas
     first: FirstSeenEnds
+    older: OlderEnds
     limits: _Limits
     held_bytes: Int64  # [N, R]
     records_per_s: Float64  # [N] UNKNOWN before two samples
@@ -168,7 +175,8 @@ class _Logs:
         seen_ms = np.where(was_there, at_ms - self.first.at_ms[:, None], 0)
         old = self._are_old_by_timestamp(allowed_ms)
         old |= seen_ms > allowed_ms
-        old |= (seen_ms > limits.least_ms[:, None]) & self._fill_a_segment(self.first.offset)
+        is_older = at_ms - self.older.at_ms[:, None] > limits.least_ms[:, None]
+        old |= is_older & self._fill_a_segment(self.older.offset)
         future_ms = (limits.allowed_ms - limits.kept_ms)[:, None]
         old |= few.local_start_timestamp_ms - at_ms > future_ms
         old &= start != UNKNOWN
