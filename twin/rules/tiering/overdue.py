@@ -185,9 +185,10 @@ class _Logs:
     def _are_old_by_timestamp(self, allowed_ms: Float64) -> Bool:
         """[N, R] older than a first segment can be, by segment.ms, or by segment.bytes and rate."""
         few = self.replicas
-        is_true = (few.local_start_timestamp_ms != UNKNOWN) & ~cannot_be(few, self.first)
-        is_true &= ~contradicted(few, is_true)
-        age_ms = few.sampled_at_ms - few.local_start_timestamp_ms
+        start, started = few.local_log_start_offset, few.local_start_timestamp_ms
+        is_true = (started != UNKNOWN) & ~cannot_be(few, self.first)
+        is_true &= ~contradicted(start, started, few.sampled_at_ms, is_true)
+        age_ms = few.sampled_at_ms - started
         by_rate_ms = self.limits.least_ms[:, None] + RETENTION_SLACK * self._segment_lasts_ms(
             age_ms
         )

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.arrays.slots import over_slots
+from twin.arrays.slots import any_slot, over_slots
 from twin.declarations.declare import gauge, rule
 from twin.declarations.signature import Before, Latest, NowMs
 from twin.declarations.table import (
@@ -100,7 +100,12 @@ def suspect_timestamps(
     sampled_ms = over_slots(np.minimum, replicas.sampled_at_ms.view(np.uint64))
     sampled_ms = np.minimum(sampled_ms, _NEVER).astype(np.int64)
     is_open |= newest_ms > sampled_ms + PRODUCER_CLOCK_SKEW_MS
-    is_open |= newest_ms - oldest_ms > tolerated_ms(now_ms - newest_ms)
+    apart = np.flatnonzero(newest_ms - oldest_ms > tolerated_ms(now_ms - newest_ms))
+    times = replicas.local_start_timestamp_ms[apart]
+    starts, sampled_ms = (
+        values[apart] for values in (replicas.local_log_start_offset, replicas.sampled_at_ms)
+    )
+    is_open[apart] |= any_slot(contradicted(starts, times, sampled_ms, times != UNKNOWN))
     row = np.flatnonzero(is_open)
     if len(row):
         few, kept_ms = replicas.take(row), kept_ms[row][:, None]
@@ -112,7 +117,7 @@ def suspect_timestamps(
         odd |= (few.sampled_at_ms - started > kept_ms) & deletes
         is_empty = (start == few.log_end_offset) & (start != UNKNOWN)
         is_known = (started != UNKNOWN) & ~is_empty
-        odd |= contradicted(few, is_known & ~odd)
+        odd |= contradicted(start, started, few.sampled_at_ms, is_known & ~odd)
         suspect[row] = odd & is_known
     return SuspectTimestamps(suspect)
 
@@ -137,17 +142,18 @@ def cannot_be(replicas: Replicas, first: FirstSeenEnds) -> Bool:
     return wrong
 
 
-def contradicted(replicas: Replicas, judged: Bool) -> Bool:
-    """[P, R] another replica begins at an earlier offset and a later time, or the other way round.
+def contradicted(start: Int64, started: Int64, sampled_at_ms: Int64, judged: Bool) -> Bool:
+    """[N, R] another replica begins at an earlier offset and a later time, or the other way round.
 
     Args:
-        replicas: samples of [P, R] replicas.
-        judged: [P, R] timestamps that are compared.
+        start: [N, R] first offsets on disk.
+        started: [N, R] timestamps of their records.
+        sampled_at_ms: [N, R] when both were sampled.
+        judged: [N, R] timestamps that are compared.
     """
-    start, started = replicas.local_log_start_offset, replicas.local_start_timestamp_ms
     is_compared = judged & (start != UNKNOWN)
-    slack_ms = tolerated_ms(replicas.sampled_at_ms - started)
-    # [P, R, R]: the replica of the second axis against that of the third.
+    slack_ms = tolerated_ms(sampled_at_ms - started)
+    # [N, R, R]: the replica of the second axis against that of the third.
     before = start[:, :, None] < start[:, None, :]
     later = started[:, :, None] - started[:, None, :] > slack_ms[:, :, None]
     wrong: Bool = before & later & is_compared[:, :, None] & is_compared[:, None, :]
