@@ -14,7 +14,8 @@ RESULTS: Final = DOCS / "day-one.json"
 
 MEANING: Final = {
     "leader_cold": "Only of tiered topics whose consumers would read from remote storage. Ask what "
-    "is kept on disk: a threshold above `local.retention.ms` is never reached.",
+    "is kept on disk: a threshold above `local.retention.ms` is not reached while the topic is "
+    "written.",
     "next_leader_cold": "The same for whoever leads next. It ends by itself where the replica is "
     "young, and not where local retention is shorter than the threshold.",
     "eligibility_unreachable": "Lower the threshold of such topics, switch it off, or keep "

@@ -12,7 +12,6 @@ from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.settings.config_values import THRESHOLDS
 from streaming.questions.answer import some
 from twin.arrays.plain import counted
-from twin.declarations.table import UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.observations import ConfigsFrame
 
@@ -84,7 +83,7 @@ def _out_of_reach(
 def _can_reach(row: Row, own: Mapping[str, int]) -> bool:
     """Whether a local log can reach one of the thresholds, as far as its retention is known."""
     return any(
-        threshold > 0 and (int(row[_LIMITS[c]]) == UNKNOWN or threshold <= int(row[_LIMITS[c]]))
+        threshold > 0 and (int(row[_LIMITS[c]]) < 0 or threshold <= int(row[_LIMITS[c]]))
         for c, threshold in own.items()
     )
 

@@ -14,6 +14,7 @@ from tests.cluster.broker_client import (
     EARLIEST_LOCAL,
     LATEST,
     LATEST_TIERED,
+    TOPIC_RESOURCE,
     BrokerClient,
 )
 from tests.cluster.topics import TIERED, produce
@@ -142,6 +143,13 @@ def test_a_log_start_above_the_tier_keeps_every_newcomer_out(
         time.sleep(1.5)  # longer than a fetcher backs off
         state = watch.look()
     assert reasons(state, topic) == [StuckReason.NOTHING_TIERED_YET]
+    assert client.offset(3, topic, 0, LATEST) == 0
+
+    # Nobody uploads any more, so there is no upload to wait for.
+    client.configure(TOPIC_RESOURCE, topic, **{"remote.log.copy.disable": "true"})
+    waits = [StuckReason.COPIES_DISABLED]
+    until(lambda: reasons(watch.look(), topic) == waits, 30, "the setting is not read")
+    assert "bootstrap_stuck" in open_risks(watch.look(), row)
     assert client.offset(3, topic, 0, LATEST) == 0
 
     client.configure(BROKER_RESOURCE, "", **{FEATURE: "false"})

@@ -8,12 +8,12 @@ from streaming.lab.cluster import LocalCluster
 from tests.cluster.broker_client import LATEST_TIERED, BrokerClient
 from tests.cluster.topics import produce
 from tests.cluster.watching import keys, watching
+from tests.reading import conditions
 from tests.waiting import until
 from twin.engine.state import ShardState
-from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, saved_share
-from twin.rules.tiering.upload import NEARLY, UploadLag, lags_retention
+from twin.rules.tiering.upload import NEARLY, UploadLag
 
 pytestmark = pytest.mark.cluster
 
@@ -33,9 +33,8 @@ WAITS = {"remote.copy.lag.ms": "-1", "remote.copy.lag.bytes": "-1"}
 
 def late(state: ShardState) -> list[bool]:
     """Partitions whose uploads the risk calls late."""
-    return lags_retention(
-        state[UploadLag], state[Growth], state[RecordSizes], state[TopicConfigs]
-    ).tolist()
+    rows = range(len(state[UploadLag].upload_lag_records))
+    return ["upload_lag_vs_local_retention" in conditions(state, row) for row in rows]
 
 
 def test_an_upload_that_waits_on_purpose_is_not_late_and_saves_a_newcomer_less(

@@ -79,6 +79,8 @@ TIERED = {
     "min.insync.replicas": "2",
     "unclean.leader.election.enable": "false",
     "cleanup.policy": "delete",
+    "min.compaction.lag.ms": "60000",
+    "min.cleanable.dirty.ratio": "0.29",
 }
 
 
@@ -106,6 +108,8 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "segment_bytes": 1_073_741_824,
         "retention_ms": 604_800_000,
         "retention_bytes": -1,
+        "min_compaction_lag_ms": 60_000,
+        "min_dirty_percent": 29,
         "eligible_local_log_ms": -2,
         "eligible_local_log_bytes": -2,
         "fetch_processing_max_ms": -1,
@@ -125,14 +129,16 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "tiered_compacted": -1,
         "copies_disabled": -1,
         "diskless": -1,
-        "local_retention_ms": -1,
-        "local_retention_bytes": -1,
-        "upload_delay_ms": -1,
-        "upload_delay_bytes": -1,
+        "local_retention_ms": -2,
+        "local_retention_bytes": -2,
+        "upload_delay_ms": -2,
+        "upload_delay_bytes": -2,
         "segment_ms": -1,
         "segment_bytes": -1,
         "retention_ms": -2,
         "retention_bytes": -2,
+        "min_compaction_lag_ms": -1,
+        "min_dirty_percent": -1,
         "eligible_local_log_ms": -1,
         "eligible_local_log_bytes": -1,
         "group_in_use_ms": 86_400_000,
@@ -160,7 +166,9 @@ def test_the_limit_of_kip_501s_solution_2_is_the_configured_one(cluster: FakeClu
         ({"remote.storage.enable": "true", "remote.log.copy.disable": "true",
           "local.retention.ms": "5", "retention.ms": "9"}, 9),
         ({"retention.ms": "9"}, 9),
-        ({}, -1),
+        ({"remote.storage.enable": "true", "local.retention.ms": "-2", "retention.ms": "-1"}, -1),
+        ({"remote.storage.enable": "true", "retention.ms": "9"}, -2),  # it was not told
+        ({}, -2),
     ],
 )  # fmt: skip
 def test_effective_local_retention_derives_as_in_kafka(
@@ -198,6 +206,8 @@ def test_a_topic_is_diskless_where_its_kafka_says_so(
         ("3", "-1", "5", (3, 7)),
         ("-1", "-1", "5", (5, 7)),
         ("-1", "4", "-1", (-1, 4)),
+        ("", "0", "5", (0, 0)),
+        ("3", "", "5", (3, -2)),
     ],
 )
 def test_the_effective_delay_of_uploads_derives_as_in_kafka(

@@ -120,7 +120,12 @@ def a_busy_store() -> SnapshotStore:
 def a_full_store() -> SnapshotStore:
     """A shard that has a bit of everything, after two cycles."""
     measured = dict.fromkeys(BROKER_METRICS, 0.5) | {"remote_copy_lag_bytes": 1e12}
-    tiered = {"remote_storage": 1, "retention_ms": 86_400_000, "retention_bytes": -1}
+    tiered = {
+        "remote_storage": 1,
+        "copies_disabled": 0,
+        "retention_ms": 86_400_000,
+        "retention_bytes": -1,
+    }
     config = {"eligible_local_log_bytes": MIB, "eligible_local_log_ms": 86_400_000,
               "min_insync_replicas": 2, "elr_enabled": 1,
               "last_tiered_fetch": 1, "own_last_tiered_fetch": {1: 1},
@@ -209,7 +214,8 @@ def test_broker_metrics_are_served_in_base_units_and_absent_ones_not_at_all():
 
 def test_the_part_of_a_brokers_upload_lag_that_may_be_in_open_segments_is_apart():
     log = Log(end=200, size_bytes=2_000, last_tiered=99, pending_upload=100)
-    text = exposition(a_store(a_state(Partition(log=log), topics={"t": {"segment_bytes": 400}})))
+    tiered = {"remote_storage": 1, "copies_disabled": 0, "segment_bytes": 400}
+    text = exposition(a_store(a_state(Partition(log=log), topics={"t": tiered})))
     assert value(text, "broker_upload_lag_bytes", broker=1, rack="az-a") == 1_000
     assert value(text, "broker_upload_lag_open_bytes", broker=1, rack="az-a") == 400
 

@@ -31,6 +31,7 @@ from tests.simulator.shard import Shape
 from twin.arrays.plain import counted
 from twin.builtin import CATALOG
 from twin.engine.state import ShardState
+from twin.tables.enums import NOT_SET, UNLIMITED
 
 CYCLES = 40
 SHAPE = Shape(topics=3, partitions=4, brokers=5)
@@ -186,8 +187,10 @@ def test_an_assignment_that_became_wider_or_another_order_differs():
 
 def test_settings_that_differ_are_said_by_topic():
     part = Partition("orders")
-    before = a_state(part, topics={"orders": {"retention_ms": 3_600_000}}, min_insync_replicas=1)
-    after = a_state(part, topics={"orders": {"retention_ms": -1}, "new": {}}, min_insync_replicas=2)
+    bounded = {"retention_ms": 3_600_000, "local_retention_ms": 60_000}
+    other = {"retention_ms": UNLIMITED, "local_retention_ms": NOT_SET}
+    before = a_state(part, topics={"orders": bounded}, min_insync_replicas=1)
+    after = a_state(part, topics={"orders": other, "new": {}}, min_insync_replicas=2)
     found = between(before, after)
     assert found.counts.topics == 2
     assert [each.topic for each in found.topics] == ["", "orders"]
@@ -195,10 +198,14 @@ def test_settings_that_differ_are_said_by_topic():
         name: (v.before, v.after) for each in found.topics for name, v in each.settings.items()
     }
     assert pairs["min_insync_replicas"] == (1, 2)
-    assert pairs["retention_ms"] == (3_600_000, None)
+    assert pairs["retention_ms"] == (3_600_000, -1), "without a limit"
+    assert pairs["local_retention_ms"] == (60_000, None), "nobody could read it"
     lines = text(json.loads(json_of(found))).lines
     assert "settings of the cluster: min_insync_replicas 1 → 2" in lines
-    assert "settings of orders: retention_ms 3600000 → none or unknown" in lines
+    assert (
+        "settings of orders: local_retention_ms 60000 → unknown or not set, "
+        "retention_ms 3600000 → -1"
+    ) in lines
 
 
 def test_a_shard_that_one_moment_lacks_is_counted_and_not_compared():

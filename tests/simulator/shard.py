@@ -417,6 +417,7 @@ class SimulatedShard:
             "remote_storage": 1,
             "compacted": 0,
             "tiered_compacted": 0,
+            "copies_disabled": 0,
             "diskless": 0,
             "local_retention_ms": 900_000,
             "local_retention_bytes": UNKNOWN,
@@ -432,6 +433,8 @@ class SimulatedShard:
             "upload_delay_bytes": 0,
             "segment_ms": 604_800_000,
             "segment_bytes": 1 << 30,
+            "min_compaction_lag_ms": 0,
+            "min_dirty_percent": 50,
             "eligible_local_log_bytes": NOT_SET,
         }
         eligible = np.full(len(names), NOT_SET)

@@ -16,12 +16,15 @@ from streaming.questions.parameters import size_bytes
 from tests.asking import answered
 from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.questions.whatif_groups import GroupHarm
+from twin.tables.enums import UNLIMITED
 
 MIB = 1 << 20
 STATE = a_state(
     Partition("orders", log=Log(local_start=1)),
     Partition("audit", replicas=(1,), log=Log(local_start=1, size_bytes=10)),
-    topics={"orders": {"remote_storage": 1}},
+    topics={"orders": {
+        "remote_storage": 1, "local_retention_ms": UNLIMITED, "local_retention_bytes": UNLIMITED,
+    }},
 )  # fmt: skip
 
 
@@ -186,6 +189,13 @@ def test_retention_is_shown_in_units_a_person_reads_and_without_limit_as_minus_o
     assert rows["span kept, calmest"] == ("no limit", "1 m")
     data = answered("retention", STATE, local_ms=60_000).data
     assert (data["now"]["longest_span_ms"], data["then"]["longest_span_ms"]) == (-1, 60_000)
+
+
+def test_local_retention_that_nobody_could_read_is_unknown_and_not_without_limit():
+    unread = a_state(Partition("orders"), topics={"orders": {"remote_storage": 1}})
+    answer = answered("retention", unread, local_ms=60_000)
+    assert {row[0]: row[1:] for row in answer.rows}["span kept, calmest"] == ("unknown", "1 m")
+    assert answer.data["now"]["longest_span_ms"] is None
 
 
 def test_groups_that_are_hurt_are_named_the_worst_first():

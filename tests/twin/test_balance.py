@@ -16,9 +16,10 @@ from twin.rules.brokers.racks import is_out_of_rack
 from twin.rules.election.balance import BalancedLeaders
 from twin.rules.partitions.growth import IDLE_RECORDS_PER_S, Growth, RecordSizes
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.rules.tiering.coverage import SuspectTimestamps
+from twin.rules.tiering.timestamps import SuspectTimestamps
 from twin.rules.tiering.warm_up import NEVER, WarmUp, is_unreachable
 from twin.step import step
+from twin.tables.enums import NOT_SET, UNLIMITED
 from twin.tables.state import Assignment, Brokers, Partitions
 
 MIB = 1 << 20
@@ -81,7 +82,8 @@ def test_out_of_rack_is_judged_by_the_racks_of_leader_and_replica_0():
 
 class TestSecondsUntilWarm:
     def seconds(self, log: Log, later: Log | None = None, **config: int) -> float:
-        topics = {"t": {"remote_storage": 1} | config}
+        kept = {"local_retention_ms": UNLIMITED, "local_retention_bytes": UNLIMITED}
+        topics = {"t": {"remote_storage": 1} | kept | config}
         state = a_state(Partition(replicas=(1,), log=log), topics=topics)
         if later is not None:
             frame = replicas_frame([Partition(replicas=(1,), log=later)], LATER_MS)
@@ -111,6 +113,16 @@ class TestSecondsUntilWarm:
     def test_retention_equal_to_the_threshold_is_enough(self):
         config = {"eligible_local_log_ms": 60_000, "local_retention_ms": 60_000}
         assert self.seconds(self.YOUNG, **config) == 51
+
+    @pytest.mark.parametrize("unread", ["local_retention_ms", "local_retention_bytes"])
+    def test_without_local_retention_that_could_be_read_nobody_knows_when(self, unread):
+        """Unlimited is another value than unknown."""
+        first = Log(end=901, local_start=1, size_bytes=9_000, started_ms=NOW_MS - 1_000)
+        later = replace(first, end=1_001, size_bytes=10_000)
+        on = {"local_retention_ms": "eligible_local_log_ms",
+              "local_retention_bytes": "eligible_local_log_bytes"}[unread]  # fmt: skip
+        assert self.seconds(first, later, **{on: 60_000}) > 0
+        assert math.isnan(self.seconds(first, later, **{on: 60_000, unread: NOT_SET}))
 
     def test_bytes_grow_at_the_rate_of_the_partition(self):
         """Records of 10 B, 100 of them in 5 s: 200 B/s, and 40 000 B are missing."""

@@ -142,6 +142,30 @@ def test_a_compacted_topic_and_one_that_is_not_tiered_never_use_the_feature():
         assert bootstrap(state, True).path.tolist() == [LOCAL]
 
 
+@pytest.mark.parametrize(
+    ("pending", "path"), [(400, BELOW), (NO, NOTHING)], ids=["tier ends below", "nothing tiered"]
+)
+def test_with_copies_disabled_there_is_no_upload_to_wait_for(pending, path):
+    """KIP-950: nobody uploads any more, so what waits for an upload waits for a person."""
+    waits, ended = (a_leader(600, 600, pending, 1_000, copies_disabled=c) for c in (0, 1))
+    assert bootstrap(waits, True).path.tolist() == [path]
+    assert bootstrap(ended, True).path.tolist() == [BootstrapPath.COPIES_DISABLED]
+    assert bootstrap(ended, True).start_offset.tolist() == [UNKNOWN]
+    assert bootstrap(ended, False).path.tolist() == [LOCAL]
+
+
+def test_with_copies_disabled_a_leader_never_learns_what_is_tiered_by_itself():
+    """RLMCopyTask tells it, and is not started."""
+    learns, never = (a_leader(0, 10, NO, 200, copies_disabled=c) for c in (0, 1))
+    assert bootstrap(learns, True).path.tolist() == [LEARNING]
+    assert bootstrap(never, True).path.tolist() == [BootstrapPath.COPIES_DISABLED]
+
+
+def test_with_copies_disabled_what_is_tiered_still_spares_a_follower_the_copy():
+    ended = a_leader(0, 10, 150, 200, copies_disabled=1)
+    assert bootstrap(ended, True).path.tolist() == [PENDING]
+
+
 def test_what_it_costs_and_what_the_feature_spares():
     state = a_leader(0, 100, 180, 200)
     on, off = bootstrap(state, True), bootstrap(state, False)

@@ -20,7 +20,7 @@ from tests.builders import (
     replicas_frame,
 )
 from tests.examples import examples
-from tests.reading import open_risks
+from tests.reading import computed, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 from twin.engine.state import ShardState
@@ -192,6 +192,19 @@ def test_the_stuck_idle_partition_is_flagged_at_the_second_look_and_cleared_by_o
     written = replace(idle, end=1_001, pending_upload=1_000, reason=PendingUpload.KNOWN)
     freed = joins(Log(end=1_001, local_start=1_000), written)
     assert "bootstrap_stuck" not in open_risks(watched(part, part, freed))
+
+
+def test_an_added_replica_that_waits_for_an_upload_is_told_when_copies_are_disabled():
+    """KIP-950: the tier ends below the log start, and there is no next upload."""
+    ended = Log(end=1_000, start=600, local_start=600, last_tiered=499, pending_upload=600,
+                reason=PendingUpload.KNOWN, size_bytes=4_000)  # fmt: skip
+    part = joins(Log(end=0), ended)
+    for disabled, reason in ((0, StuckReason.BELOW_LOG_START), (1, StuckReason.COPIES_DISABLED)):
+        state = watched(part, part, topic={"copies_disabled": disabled})
+        assert only(state).stuck.tolist() == [reason]
+        assert "bootstrap_stuck" in open_risks(state)
+        counts = computed(state, "kafka_twin_replicas_stuck")
+        assert counts[(reason.name.lower(),)] == 1
 
 
 def test_the_followers_own_setting_decides_where_it_starts():

@@ -16,7 +16,10 @@ from twin.engine.state import ShardState
 from twin.step import step
 
 MINUTE_MS = 60_000
-COMPACTED = {"compacted": 1, "segment_bytes": 1_000, "remote_storage": 0, "retention_ms": -1}
+COMPACTED = {
+    "compacted": 1, "segment_bytes": 1_000, "remote_storage": 0, "retention_ms": -1,
+    "min_compaction_lag_ms": 0, "min_dirty_percent": 50,
+}  # fmt: skip
 PART = Partition(replicas=(1, 2), log=Log(size_bytes=5_000))
 
 
@@ -46,7 +49,31 @@ def test_a_compacted_log_that_doubles_and_never_becomes_smaller_only_grows(sizes
     assert ("compacted_only_grows" in conditions(grown(sizes))) == only_grows
 
 
-@pytest.mark.parametrize("configs", [{"compacted": 0}, {"compacted": -1}, {"segment_bytes": -1}])
+def test_a_log_that_doubles_within_its_compaction_lag_is_as_it_should_be():
+    """The cleaner leaves alone what is younger: here three minutes."""
+    lag = {"min_compaction_lag_ms": 3 * MINUTE_MS}
+    doubled = [9_000, 12_001, 12_500, 13_000]  # in the second minute
+    assert "compacted_only_grows" not in conditions(grown(doubled, **lag))
+    assert "compacted_only_grows" in conditions(grown([*doubled, 13_500], **lag))
+    cleaned = [*doubled, 9_000, 21_000]
+    assert "compacted_only_grows" not in conditions(grown(cleaned, **lag))
+
+
+@pytest.mark.parametrize(
+    ("percent", "size", "only_grows"),
+    [(20, 8_250, False), (20, 8_251, True), (80, 27_000, False), (80, 27_001, True)],
+)
+def test_how_much_the_cleaner_waits_for_is_a_setting(percent, size, only_grows):
+    """min.cleanable.dirty.ratio: 1 250 and 20 000 bytes besides 5 000, and two segments."""
+    state = grown([6_000, size], min_dirty_percent=percent)
+    assert ("compacted_only_grows" in conditions(state)) == only_grows
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [{"compacted": 0}, {"compacted": -1}, {"segment_bytes": -1}, {"min_compaction_lag_ms": -1},
+     {"min_dirty_percent": -1}, {"min_dirty_percent": 100}],
+)  # fmt: skip
 def test_other_logs_may_grow(configs):
     assert "compacted_only_grows" not in conditions(grown([50_000], **configs))
 

@@ -1,25 +1,34 @@
 """Replicas that hold enough local log to lead (KIP-1303)."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.builders import (
+    NOW_MS,
+    Log,
+    Partition,
+    a_state,
+    brokers_frame,
+    configs_frame,
+    empty,
+    partitions_frame,
+    replicas_frame,
+)
 from tests.reading import computed
 from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
 from twin.proposals.kip1303 import Kip1303Eligibility
 from twin.rules.election.balance import BalancedLeaders
 from twin.rules.election.next_leader import NextLeaders
-from twin.rules.tiering.coverage import (
-    PRODUCER_CLOCK_SKEW_MS,
-    Coverage,
-    LocalLog,
-    ReplicaCoverage,
-    SuspectTimestamps,
-)
+from twin.rules.tiering.coverage import Coverage, LocalLog, ReplicaCoverage
+from twin.rules.tiering.timestamps import PRODUCER_CLOCK_SKEW_MS, SuspectTimestamps
+from twin.rules.tiering.warm_up import WarmUp
+from twin.step import step
 
 TEN_MINUTES_MS = 600_000
 MIB = 1 << 20
@@ -232,3 +241,54 @@ def test_coverage_moves_with_the_clock_alone():
     )
     verdicts = [state[ReplicaCoverage].coverage[0, 0] for state in (first, later)]
     assert verdicts == [Coverage.COLD, Coverage.WARM]
+
+
+class TestAReplicaThatDoesNotAnswer:
+    """Replica 3 had a minute of log when it answered last; the others go on for 40 minutes."""
+
+    TIERED: ClassVar = {"remote_storage": 1, "compacted": 0, "eligible_local_log_ms": 1_800_000}
+
+    def part(self, k: int, *, away: bool) -> Partition:
+        end, at_ms = 200_000 + k * 1_000, NOW_MS + k * 30_000
+        leads = Log(end=end, local_start=end - 100_000, started_ms=at_ms - 3_000_000)
+        young = replace(leads, local_start=198_000, started_ms=NOW_MS - 60_000)
+        return Partition(
+            isr=(1, 2) if away else (1, 2, 3), offline=(3,) if away else (), log=leads,
+            logs={3: young}, silent=(3,) if away else (),
+        )  # fmt: skip
+
+    def cycles(self, count: int, *, away: bool) -> tuple[ShardState, list[str]]:
+        state, said = empty(), []
+        for k in range(count):
+            at_ms, is_away = NOW_MS + k * 30_000, away and k > 0
+            part, who = self.part(k, away=is_away), (3,) if is_away else ()
+            frames = [brokers_frame((1, 2, 3), at_ms, silent=who, fenced=who),
+                      configs_frame({"t": self.TIERED}, at_ms),
+                      partitions_frame([part], at_ms), replicas_frame([part], at_ms)]  # fmt: skip
+            state, changes = step(state, frames, at_ms)
+            said += [change.text for change in changes if "local log to lead" in change.text]
+        return state, said
+
+    def test_a_broker_that_is_down_does_not_become_warm_by_the_clock(self):
+        state, said = self.cycles(80, away=True)
+        assert state[ReplicaCoverage].coverage[0].tolist() == [
+            Coverage.WARM, Coverage.WARM, Coverage.COLD
+        ]  # fmt: skip
+        assert [text for text in said if "replica 3" in text and "enough" in text] == []
+        assert state[LocalLog].local_log_span_ms[0, 2] == 60_000
+        assert np.isnan(state[WarmUp].warm_in_s[0, 2])
+
+    def test_one_that_answers_does(self):
+        state, said = self.cycles(80, away=False)
+        assert state[ReplicaCoverage].coverage[0, 2] == Coverage.WARM
+        assert [text for text in said if "replica 3 holds enough" in text]
+
+    def test_a_log_of_a_broker_that_is_down_does_not_outlive_its_retention(self):
+        """What retention would have deleted meanwhile makes its timestamp no odder."""
+        kept = {"remote_storage": 0, "compacted": 0, "retention_ms": 600_000, "segment_ms": 1}
+        part = Partition(replicas=(1, 2), log=Log(started_ms=NOW_MS - 60_000))
+        state, at_ms = a_state(part, topics={"t": kept}), NOW_MS + 86_400_000
+        new = {1: Log(end=900, start=800, local_start=800, started_ms=at_ms - 60_000)}
+        away = replace(part, silent=(2,), logs=new)
+        state = a_state(away, topics={"t": kept}, since=state, at_ms=at_ms, silent=(2,))
+        assert state[SuspectTimestamps].timestamp_suspect.tolist() == [[False, False]]

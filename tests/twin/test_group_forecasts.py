@@ -15,7 +15,7 @@ from twin.rules.groups.forecasts import GroupForecasts
 from twin.rules.groups.moves import GroupLags
 from twin.rules.groups.usage import IN_USE_MS
 from twin.rules.partitions.growth import Growth
-from twin.rules.tiering.coverage import SuspectTimestamps
+from twin.rules.tiering.timestamps import SuspectTimestamps
 from twin.rules.tiering.warm_up import NEVER
 from twin.step import step
 from twin.tables.enums import BatchKind, GroupState

@@ -73,7 +73,10 @@ def test_a_tiered_follower_starts_anew_where_the_leader_no_longer_has_the_record
     away_s, restarted, copied, remote
 ):
     state = written(
-        (Partition(log=log(1_000, 900)), 1_000), remote_storage=1, local_retention_ms=50_000
+        (Partition(log=log(1_000, 900)), 1_000),
+        remote_storage=1,
+        local_retention_ms=50_000,
+        local_retention_bytes=-1,
     )
     found = recovery(state, 2, away_s)
     assert found.restarted == restarted

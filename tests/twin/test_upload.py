@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
-from tests.reading import open_risks
+from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
-from twin.rules.partitions.growth import Growth, RecordSizes
-from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.tier_states import TierState, TierStates
-from twin.rules.tiering.upload import UploadLag, lags_retention
+from twin.rules.tiering.upload import UploadLag
 from twin.step import step
-from twin.tables.enums import PendingUpload
+from twin.tables.enums import NOT_SET, UNLIMITED, PendingUpload
 from twin.totals import shard_totals
+
+TIERED = {"remote_storage": 1, "copies_disabled": 0, "upload_delay_ms": 0, "upload_delay_bytes": 0}
 
 
 def test_the_lag_counts_what_lies_beyond_the_last_tiered_offset():
@@ -24,14 +24,21 @@ def test_the_lag_counts_what_lies_beyond_the_last_tiered_offset():
         Partition(number=1, log=Log(end=100, last_tiered=99)),
         Partition(number=2, log=Log(end=100, last_tiered=UNKNOWN)),
     ]
-    lag = a_state(*parts)[UploadLag]
+    lag = a_state(*parts, topics={"t": TIERED})[UploadLag]
     assert lag.upload_lag_records.tolist() == [10, 0, UNKNOWN]
     assert lag.upload_lag_bytes[0] == 100
     assert np.isnan(lag.upload_lag_bytes[2])
 
 
+def test_where_all_is_uploaded_and_nothing_is_on_disk_no_byte_waits():
+    log = Log(end=100, local_start=100, last_tiered=99, size_bytes=0)
+    lag = a_state(Partition(log=log), topics={"t": TIERED})[UploadLag]
+    assert (lag.upload_lag_records.tolist(), lag.upload_lag_bytes.tolist()) == ([0], [0.0])
+
+
 def lag_by_broker(*parts: Partition) -> dict[tuple[str, ...], float]:
-    return dict(shard_totals(a_state(*parts))["kafka_twin_broker_upload_lag_bytes"])
+    state = a_state(*parts, topics={"t": TIERED})
+    return dict(shard_totals(state)["kafka_twin_broker_upload_lag_bytes"])
 
 
 def test_a_broker_has_the_known_lag_of_what_it_leads_and_no_lag_where_none_is_known():
@@ -81,19 +88,17 @@ def test_what_waits_for_upload_is_held_against_local_retention(config, expected)
 
     at_once = {"upload_delay_ms": 0, "upload_delay_bytes": 0}
     if config.keys() & at_once.keys():
-        at_once = {"upload_delay_ms": UNKNOWN, "upload_delay_bytes": UNKNOWN}
-    topics = {"t": {"remote_storage": 1} | at_once | config}
+        at_once = {"upload_delay_ms": UNLIMITED, "upload_delay_bytes": UNLIMITED}
+    topics = {"t": TIERED | at_once | config}
     state, _ = step(
         a_state(log(100), topics=topics),
         [replicas_frame([log(200)], NOW_MS + 5_000)],
         NOW_MS + 5_000,
     )
-    lags = lags_retention(state[UploadLag], state[Growth], state[RecordSizes], state[TopicConfigs])
-    assert lags.tolist() == [expected]
+    assert ("upload_lag_vs_local_retention" in conditions(state)) == expected
 
 
 STARTED = Log(end=129_000, size_bytes=129_000, reason=PendingUpload.KNOWN, pending_upload=0)
-TIERED = {"remote_storage": 1, "copies_disabled": 0, "upload_delay_ms": 0, "upload_delay_bytes": 0}
 SMALL = TIERED | {"local_retention_ms": 60_000, "local_retention_bytes": 10_000}
 
 
@@ -116,6 +121,55 @@ def test_uploads_that_never_worked_are_late_by_the_whole_log():
     assert "upload_lag_vs_local_retention" in open_risks(state)
     totals = shard_totals(state)["kafka_twin_broker_upload_lag_bytes"]
     assert totals[("1",)] == 153_000 * 129_000 // 153_000
+
+
+GIB, MINUTE_MS, DAY_MS = 1 << 30, 60_000, 86_400_000
+BY_TIME = TIERED | {
+    "local_retention_ms": 10 * MINUTE_MS, "local_retention_bytes": UNLIMITED,
+    "segment_ms": 7 * DAY_MS, "segment_bytes": GIB,
+}  # fmt: skip
+NEVER_UPLOADED = Log(
+    end=20_000_000, size_bytes=20 * GIB, started_ms=UNKNOWN, reason=PendingUpload.NOTHING_TIERED
+)
+
+
+def idle_for(minutes: float, log: Log, **config: int) -> ShardState:
+    """The state of a partition that nobody writes, after that time."""
+    state = None
+    for at_ms in (NOW_MS, NOW_MS + 5_000, NOW_MS + int(minutes * MINUTE_MS)):
+        since = {} if state is None else {"since": state}
+        topics = {"t": BY_TIME | config}
+        state = a_state(Partition(log=log), topics=topics, at_ms=at_ms, **since)
+    assert state is not None
+    return state
+
+
+@pytest.mark.parametrize(
+    ("minutes", "log", "config", "late"),
+    [
+        pytest.param(1, {"started_ms": NOW_MS - 2 * DAY_MS}, {}, True, id="two days old"),
+        pytest.param(1, {"started_ms": NOW_MS - MINUTE_MS}, {}, False, id="just written"),
+        pytest.param(8.9, {}, {}, False, id="seen for less than local retention"),
+        pytest.param(9.1, {}, {}, True, id="seen for local retention, whatever its timestamps"),
+        pytest.param(30, {"size_bytes": GIB}, {}, False, id="all is in the segment written last"),
+        pytest.param(30, {"size_bytes": UNKNOWN}, {}, False, id="of unknown size"),
+        pytest.param(30, {}, {"segment_bytes": UNKNOWN}, False, id="of unknown segments"),
+        pytest.param(30, {}, {"local_retention_ms": UNLIMITED}, False, id="kept for ever"),
+        pytest.param(30, {}, {"upload_delay_ms": 20 * MINUTE_MS, "upload_delay_bytes": -1}, True,
+                     id="longer than uploads wait"),
+        pytest.param(30, {}, {"upload_delay_ms": 40 * MINUTE_MS, "upload_delay_bytes": -1}, False,
+                     id="uploads wait on purpose"),
+        pytest.param(30, {"last_tiered": 19_900_000, "pending_upload": 19_900_001,
+                          "reason": PendingUpload.KNOWN, "local_start": 1}, {}, False,
+                     id="all but the last segment is uploaded"),
+    ],
+)  # fmt: skip
+def test_an_idle_topic_of_which_nothing_was_ever_uploaded_fills_the_disk(
+    minutes, log, config, late
+):
+    """KAFKA-19425, Aiven 481: 20 GiB, and local retention by time alone."""
+    state = idle_for(minutes, replace(NEVER_UPLOADED, **log), **config)
+    assert ("upload_lag_vs_local_retention" in conditions(state)) == late
 
 
 def test_before_kafka_4_2_a_leader_says_of_uploads_only_that_there_are_none():
@@ -142,7 +196,8 @@ def test_records_that_were_deleted_by_request_are_not_waiting_for_their_upload()
     ("config", "state"),
     [
         ({}, TierState.UPLOADED),
-        ({"upload_delay_ms": -1, "upload_delay_bytes": -1}, TierState.DELAYED),
+        ({"upload_delay_ms": UNLIMITED, "upload_delay_bytes": UNLIMITED}, TierState.DELAYED),
+        ({"upload_delay_ms": NOT_SET, "upload_delay_bytes": 0}, TierState.UPLOADED),
         ({"remote_storage": 0}, TierState.NOT_TIERED),
     ],
 )
@@ -156,3 +211,44 @@ def test_what_uploads_do_follows_from_the_settings(config, state):
 
 def test_a_leader_that_does_not_say_what_is_tiered_is_unknown():
     assert a_state(topics={"t": TIERED})[TierStates].tier_state.tolist() == [UNKNOWN]
+
+
+UPLOADING = Log(last_tiered=50, pending_upload=51, reason=PendingUpload.KNOWN)
+UNREAD = Partition(log=UPLOADING)
+
+
+def judged_of_the_tier(
+    state: ShardState,
+) -> tuple[list[int], list[int], dict[tuple[str, ...], float]]:
+    totals = shard_totals(state)
+    return (
+        state[TierStates].tier_state.tolist(),
+        state[UploadLag].upload_lag_records.tolist(),
+        dict(totals["kafka_twin_broker_upload_lag_bytes"]),
+    )
+
+
+@pytest.mark.parametrize("log", [UPLOADING, replace(UPLOADING, last_tiered=UNKNOWN), Log()])
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({}, id="settings that nobody could read"),
+        pytest.param(
+            TIERED | {"remote_storage": UNKNOWN, "compacted": 1, "tiered_compacted": 1},
+            id="tiered and compacted",
+        ),
+        pytest.param(TIERED | {"copies_disabled": UNKNOWN}, id="whether copies are disabled"),
+    ],
+)
+def test_nothing_is_said_of_the_uploads_of_a_topic_whose_settings_do_not_tell(log, config):
+    state = a_state(Partition(log=log), topics={"t": config} if config else None)
+    assert judged_of_the_tier(state) == ([UNKNOWN], [UNKNOWN], {})
+    assert shard_totals(state)["kafka_twin_partitions_by_tier_state"][("unknown",)] == 1
+
+
+def test_a_delay_that_nobody_could_read_is_not_a_delay_without_a_limit():
+    unread = TIERED | {"upload_delay_ms": NOT_SET, "upload_delay_bytes": NOT_SET}
+    [[state], [lag], _] = judged_of_the_tier(a_state(UNREAD, topics={"t": unread}))
+    assert (state, lag) == (UNKNOWN, 49)  # what is uploaded, the leader says
+    waits = TIERED | {"upload_delay_ms": UNLIMITED, "upload_delay_bytes": NOT_SET}
+    assert judged_of_the_tier(a_state(UNREAD, topics={"t": waits}))[0] == [UNKNOWN]

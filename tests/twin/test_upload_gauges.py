@@ -21,6 +21,7 @@ from twin.tables.state import STALE_METRICS_MS
 from twin.totals import Samples, shard_totals
 
 TOPICS = ["a", "b"]
+TIERED = {"remote_storage": 1, "copies_disabled": 0, "segment_bytes": 200}
 
 
 def metrics(gauges: dict[int, float], shards: int = 1, age_ms: int = 0) -> dict[str, Samples]:
@@ -30,7 +31,7 @@ def metrics(gauges: dict[int, float], shards: int = 1, age_ms: int = 0) -> dict[
     measured = {broker: {"remote_copy_lag_bytes": value} for broker, value in gauges.items()}
     frames = [
         brokers_frame((1, 2), NOW_MS),
-        configs_frame({topic: {"segment_bytes": 200} for topic in TOPICS}, NOW_MS),
+        configs_frame(dict.fromkeys(TOPICS, TIERED), NOW_MS),
         partitions_frame(parts, NOW_MS),
         replicas_frame(parts, NOW_MS),
         broker_metrics_frame(measured, NOW_MS - age_ms),

@@ -16,12 +16,15 @@ from twin.kafka.election import Outcome
 from twin.questions import whatif
 from twin.rules.election.next_leader import NextLeaders
 from twin.step import step
-from twin.tables.enums import PendingUpload
+from twin.tables.enums import UNLIMITED, PendingUpload
 from twin.tables.state import Brokers, Configs, Partitions, Replicas
 
 MIB = 1 << 20
 HOUR_MS = 3_600_000
-TIERED = {"t": {"remote_storage": 1}}
+TIERED = {"t": {
+    "remote_storage": 1, "copies_disabled": 0, "local_retention_ms": UNLIMITED,
+    "local_retention_bytes": UNLIMITED,
+}}  # fmt: skip
 
 
 def a_shard(seed: int) -> ShardState:
@@ -325,6 +328,12 @@ class TestLocalRetention:
         state = a_state(Partition(), topics=TIERED)  # one cycle gives no rate
         changed = whatif.with_local_retention(state, UNKNOWN, size)
         np.testing.assert_equal(whatif.longest_span_ms(changed), [span])
+
+    def test_a_span_whose_limits_nobody_could_read_is_unknown(self):
+        state = a_state(Partition(), topics={"t": {"remote_storage": 1}})
+        assert np.isnan(whatif.longest_span_ms(state)).tolist() == [True]
+        bounded = whatif.with_local_retention(state, HOUR_MS, UNKNOWN)
+        assert whatif.longest_span_ms(bounded).tolist() == [HOUR_MS]  # at most
 
     def test_shards_add_up(self):
         one = self.footprint(ms=HOUR_MS)

@@ -64,7 +64,9 @@ def column_values(declared: Column, values: Array) -> list[Any]:
         is_known = np.isfinite(values) & (values != UNKNOWN)
         return [v if ok else None for v, ok in zip(values.tolist(), is_known.tolist(), strict=True)]
     if values.dtype.kind in "iu" and not declared.minus_one_is_a_value:
-        return [None if value == UNKNOWN else value for value in values.tolist()]
+        # Where -1 is no limit, the column is blank with another value: that is unknown.
+        unknown = min(int(declared.fill), UNKNOWN)
+        return [None if value == unknown else value for value in values.tolist()]
     return values.tolist()
 
 

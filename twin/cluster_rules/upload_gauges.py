@@ -1,10 +1,13 @@
-"""Brokers' own gauges of bytes to upload, beside what offsets say.
+"""What brokers measure of their uploads: bytes to upload, beside what offsets say, and errors.
 
 A broker counts the closed segments that it has not uploaded of the partitions that it leads. So its
 gauge is at most the whole lag, and at least what cannot be in segments that are still written. A
 gauge outside of that is wrong: too high as by KAFKA-20977, or too low as by KAFKA-19995.
 
-Source: RemoteLogManager.RLMCopyTask.recordLagStats, Kafka 4.3.
+An upload that fails is tried again half a minute later, so errors that last have pauses between two
+scrapes.
+
+Source: RemoteLogManager.RLMCopyTask.recordLagStats and RLMTask.run, Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import gauge, rule
-from twin.declarations.signature import Cycle
+from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
+from twin.declarations.signature import Before, Cycle
 from twin.declarations.table import (
     UNKNOWN,
     ClusterTable,
     Float64,
+    Int8,
     Int32,
     Int64,
     ShardReport,
@@ -32,6 +36,10 @@ from twin.tables.state import STALE_METRICS_MS, BrokerMetrics, Partitions
 
 _ESTIMATED: Final = 1.1
 """The twin's lag is estimated by the mean size of records: a tenth proves nothing."""
+
+
+ERRORS_PAUSE_MS: Final = 180_000
+"""Errors with shorter pauses are one failure: six tries, and scrapes that are not in step."""
 
 
 class UploadGauges(ShardReport, kind="upload_gauges"):
@@ -132,3 +140,64 @@ def broker_metric_contradicted(errors: UploadGaugeErrors) -> Mapping[tuple[str, 
         for error, is_so in wrong.items()
         for broker in errors.broker[is_so].tolist()
     }
+
+
+class UploadErrors(ShardReport, kind="upload_errors"):
+    """[K] uploads that failed, of each broker that measures that, the same in every shard."""
+
+    broker: Int32 = column("broker id")
+    errors_per_s: Float64 = column("failed uploads a second", fill=np.nan)
+
+
+@rule
+def upload_errors(metrics: BrokerMetrics, cycle: Cycle) -> UploadErrors:
+    """Brokers that were scraped lately."""
+    is_recent = cycle.observed_at_ms - metrics.measured_at_ms <= STALE_METRICS_MS
+    recent = metrics.pick(is_recent & ~np.isnan(metrics.remote_copy_errors_per_s))
+    return UploadErrors(recent.broker, recent.remote_copy_errors_per_s)
+
+
+class FailingUploads(ClusterTable, kind="failing_uploads"):
+    """[K] brokers that measure failed uploads, sorted by id."""
+
+    broker: Int32 = column("broker id")
+    failed_at_ms: Int64 = column("newest cycle with failed uploads; unknown if there was none")
+    is_failing: Int8 = column("uploads fail, with short pauses between them", tri_state=True)
+
+
+@rule
+def failing_uploads(
+    before: Before[FailingUploads], reported: UploadErrors, cycle: Cycle
+) -> FailingUploads:
+    """A broker that is not measured any more has no row: nobody knows whether its uploads fail."""
+    now_ms = cycle.observed_at_ms
+    broker, at = np.unique(reported.broker, return_index=True)
+    fails = reported.errors_per_s[at] > 0
+    was = keys.look_up(before.broker.astype(np.int64), before.failed_at_ms, broker.astype(np.int64))
+    failed_at_ms = np.where(fails, now_ms, was)
+    goes_on = (failed_at_ms != UNKNOWN) & (now_ms - failed_at_ms <= ERRORS_PAUSE_MS)
+    return FailingUploads(broker, np.where(goes_on, failed_at_ms, UNKNOWN), goes_on.astype(np.int8))
+
+
+@risk(
+    "uploads_fail",
+    rank=112,
+    severity="warn",
+    per="broker",
+    # A remote storage that is away for some minutes is tried again.
+    open_after_ms=600_000,
+    close_after_ms=60_000,
+    sentence="its uploads to remote storage have failed for ten minutes: what is not uploaded "
+    "stays on its disk",
+    source="BrokerTopicMetrics RemoteCopyErrorsPerSec; RemoteLogManager.RLMTask.run, Kafka 4.3",
+    alert=Alert(
+        summary="fail to upload",
+        description="Uploads of {n} brokers of {cluster} to remote storage fail, and go on "
+        "failing: nothing is deleted from their disks until it is uploaded.",
+        wait="0s",
+        keep_firing_for="5m",
+    ),
+)
+def fails_to_upload(uploads: FailingUploads) -> ByBroker:
+    """Brokers without a JMX exporter have no row, and are not judged."""
+    return ByBroker(uploads.broker, uploads.is_failing.astype(np.int64))

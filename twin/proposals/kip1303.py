@@ -8,7 +8,6 @@ import numpy as np
 
 from twin.arrays.slots import any_slot
 from twin.declarations.declare import election_rule, gauge, rule
-from twin.declarations.signature import NowMs
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -28,7 +27,8 @@ from twin.rules.election.next_leader import (
 )
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.rules.tiering.coverage import LocalLog, SuspectTimestamps, compared, has_threshold
+from twin.rules.tiering.coverage import LocalLog, compared, has_threshold
+from twin.rules.tiering.timestamps import SuspectTimestamps
 from twin.tables.state import Replicas
 
 
@@ -72,18 +72,18 @@ def kip1303_eligibility(
     suspect: SuspectTimestamps,
     replicas: Replicas,
     configs: TopicConfigs,
-    now_ms: NowMs,
 ) -> Kip1303Eligibility:
     """A replica is eligible unless every enabled threshold is known and missed.
 
     The KIP is about followers of tiered topics, so all replicas of others are eligible. An empty
-    local log is known to hold nothing. The span is the KIP's own, now minus the first timestamp: a
-    record from the future misses every threshold.
+    local log is known to hold nothing. The span is the KIP's own, the time of its last answer minus
+    the first timestamp: a record from the future misses every threshold.
     """
     is_on = has_threshold(configs) & (configs.tiered_compacted != 1)
     span, odd = local.local_log_span_ms, suspect.timestamp_suspect
     if odd.any():
-        span = np.where(odd, np.maximum(now_ms - replicas.local_start_timestamp_ms, 0), span)
+        age_ms = replicas.sampled_at_ms - replicas.local_start_timestamp_ms
+        span = np.where(odd, np.maximum(age_ms, 0), span)
     _, fails = compared(span, local.held_bytes, configs)
     eligible = ~fails | (configs.remote_storage == 0)[:, None]
     return Kip1303Eligibility(np.where(is_on[:, None], eligible, UNKNOWN).astype(np.int8))

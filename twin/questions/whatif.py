@@ -343,7 +343,8 @@ def local_footprint(state: ShardState) -> LocalFootprint:
 def longest_span_ms(state: ShardState) -> Float64:
     """[P] the longest time that a local log can span, limited by time or by bytes and growth.
 
-    Infinite without a known limit; NaN where only bytes limit it and its growth is unknown.
+    Infinite without a limit; NaN where a limit is unknown, or bytes alone limit it and its growth
+    is unknown.
     """
     configs, growth = state[TopicConfigs], state[Growth].appended_records_per_s
     kept_ms = configs.local_retention_ms.astype(np.float64)
@@ -354,7 +355,9 @@ def longest_span_ms(state: ShardState) -> Float64:
         by_bytes = np.where(per_ms == 0, np.inf, kept_bytes / per_ms)
     by_bytes = np.where(kept_bytes < 0, np.inf, by_bytes)
     by_ms = np.where(kept_ms < 0, np.inf, kept_ms)
-    is_unknown = np.isnan(by_bytes) & np.isinf(by_ms)
+    by_bytes = np.where(configs.local_retention_bytes == NOT_SET, np.nan, by_bytes)
+    by_ms = np.where(configs.local_retention_ms == NOT_SET, np.nan, by_ms)
+    is_unknown = (np.isnan(by_bytes) & np.isinf(by_ms)) | (np.isnan(by_ms) & np.isinf(by_bytes))
     return np.where(is_unknown, np.nan, np.fmin(by_ms, by_bytes))
 
 
@@ -365,7 +368,7 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
     shorter ones stay as they are until they have grown. What is not uploaded stays on disk. Where
     copies are disabled, retention holds in place of local retention (KIP-950).
     """
-    local, now_ms = state[LocalLog], state.judged_at_ms
+    local = state[LocalLog]
     span, log_bytes = local.local_log_span_ms, local.held_bytes
     share = np.ones(span.shape)
     if local_ms != UNKNOWN:
@@ -388,7 +391,7 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
         was,
         local_log_start_offset=np.where(is_known, cut_start, start),
         local_log_bytes=np.where(log_bytes == UNKNOWN, UNKNOWN, cut_bytes),
-        local_start_timestamp_ms=np.where(span == UNKNOWN, UNKNOWN, now_ms - cut_ms),
+        local_start_timestamp_ms=np.where(span == UNKNOWN, UNKNOWN, was.sampled_at_ms - cut_ms),
     )
     configs = _with_row(state[Configs])
     rows = len(configs.topic)

@@ -125,10 +125,14 @@ class ConfigColumns(Table):
         tri_state=True,
     )
     local_retention_ms: Int64 = column(
-        "effective local.retention.ms, -1 for unlimited or unknown", source="DescribeConfigs"
+        "effective local.retention.ms, -1 for unlimited, -2 if unknown",
+        source="DescribeConfigs",
+        fill=NOT_SET,
     )
     local_retention_bytes: Int64 = column(
-        "effective local.retention.bytes, -1 for unlimited or unknown", source="DescribeConfigs"
+        "effective local.retention.bytes, -1 for unlimited, -2 if unknown",
+        source="DescribeConfigs",
+        fill=NOT_SET,
     )
     retention_ms: Int64 = column(
         "retention.ms, -1 for unlimited or where cleanup.policy does not delete, -2 if unknown",
@@ -142,16 +146,26 @@ class ConfigColumns(Table):
     )
     upload_delay_ms: Int64 = column(
         "effective remote.copy.lag.ms, 0 where uploads do not wait (before Kafka 4.4 none does), "
-        "-1 if no segment is due by its age, or unknown",
+        "-1 if no segment is due by its age, -2 if unknown",
         source="DescribeConfigs",
+        fill=NOT_SET,
     )
     upload_delay_bytes: Int64 = column(
         "effective remote.copy.lag.bytes, 0 where uploads do not wait, -1 if no segment is due by "
-        "the bytes after it, or unknown",
+        "the bytes after it, -2 if unknown",
         source="DescribeConfigs",
+        fill=NOT_SET,
     )
     segment_ms: Int64 = column("segment.ms", source="DescribeConfigs")
     segment_bytes: Int64 = column("segment.bytes", source="DescribeConfigs")
+    min_compaction_lag_ms: Int64 = column(
+        "min.compaction.lag.ms: age before which a record is not compacted",
+        source="DescribeConfigs",
+    )
+    min_dirty_percent: Int64 = column(
+        "min.cleanable.dirty.ratio in percent: share of the log from which on it is compacted",
+        source="DescribeConfigs",
+    )
     eligible_local_log_ms: Int64 = column(
         "leader.election.eligible.local.log.ms, -2 if the topic does not override it",
         source="DescribeConfigs where Kafka has KIP-1303, else configuration of kafka-twin",

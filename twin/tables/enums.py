@@ -8,6 +8,10 @@ from typing import Final
 NOT_SET: Final = -2
 """A topic does not override this setting: the cluster-wide value holds. (-1 is "switched off".)"""
 
+UNLIMITED: Final = -1
+"""Of retention, local retention and the delay of uploads: no limit, Kafka's own -1. In these
+columns NOT_SET is what nobody could read."""
+
 CLUSTER_WIDE: Final = ""
 """The topic name under which cluster-wide settings are listed."""
 

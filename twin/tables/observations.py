@@ -68,7 +68,7 @@ class ReplicasFrame(Observation, LogSample, ReplicaKey, kind="replicas", version
     """One row a replica that answered, about its own log."""
 
 
-class ConfigsFrame(Observation, ConfigColumns, kind="configs", version=5):
+class ConfigsFrame(Observation, ConfigColumns, kind="configs", version=6):
     """One row a topic, and one under the empty name for cluster-wide values."""
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from math import ceil
 from typing import Any, Final
 
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from twin.declarations.table import UNKNOWN
-from twin.tables.enums import NOT_SET, ReplicaSelector
+from twin.tables.enums import NOT_SET, UNLIMITED, ReplicaSelector
 
 THRESHOLDS: Final = {
     "leader.election.eligible.local.log.ms": "eligible_local_log_ms",
@@ -40,6 +41,8 @@ TOPIC_KEYS: Final = (
     "segment.bytes",
     "retention.ms",
     "retention.bytes",
+    "min.compaction.lag.ms",
+    "min.cleanable.dirty.ratio",
 )
 BROKER_KEYS: Final = (
     *THRESHOLDS,
@@ -91,9 +94,6 @@ _SAME_AS_RETENTION: Final = -2
 _AS_LOCAL: Final = -1
 """Value of remote.copy.lag.ms (or .bytes) that means: what local retention keeps."""
 
-_UNLIMITED: Final = -1
-"""Value of retention.ms and retention.bytes that means: no limit."""
-
 
 def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -> dict[str, int]:
     """A topic's values by column; UNKNOWN for a setting that its Kafka version lacks.
@@ -128,6 +128,8 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
         "segment_bytes": _number(values.get("segment.bytes")),
         "retention_ms": _retention(values, "retention.ms"),
         "retention_bytes": _retention(values, "retention.bytes"),
+        "min_compaction_lag_ms": _number(values.get("min.compaction.lag.ms")),
+        "min_dirty_percent": _percent(values.get("min.cleanable.dirty.ratio")),
         **{
             column: _number(values[key]) if key in own else NOT_SET
             for key, column in THRESHOLDS.items()
@@ -166,7 +168,7 @@ def _default(values: Mapping[str, str | None], keys: tuple[tuple[str, int], ...]
     for key, unit in keys:
         if text := values.get(key):
             value = int(text)
-            return _NO_LIMIT if value == _UNLIMITED else value if value < 0 else value * unit
+            return _NO_LIMIT if value == UNLIMITED else value if value < 0 else value * unit
     return UNKNOWN
 
 
@@ -208,8 +210,13 @@ def _finalized_levels(response: Any, version: int) -> dict[str, int] | None:
 
 
 def _local_retention(values: Mapping[str, str | None], key: str, has_own: bool) -> int:
-    local = _number(values.get(f"local.{key}")) if has_own else _SAME_AS_RETENTION
-    return _number(values.get(key)) if local == _SAME_AS_RETENTION else local
+    """The effective local retention: NOT_SET if unreadable, UNLIMITED if nothing is deleted."""
+    if not has_own:
+        return _retention(values, key)
+    text = values.get(f"local.{key}")
+    if not text:
+        return NOT_SET
+    return _retention(values, key) if int(text) == _SAME_AS_RETENTION else int(text)
 
 
 def _upload_delays(
@@ -217,12 +224,12 @@ def _upload_delays(
 ) -> tuple[int, int]:
     """How long, and for how many bytes, a closed segment waits for its upload.
 
-    A 0 in either setting ends the wait. Source: RLMCopyTask.isEligibleForUpload and
-    LogConfig.remoteCopyLagMs, Kafka 4.4.
+    A 0 in either setting ends the wait; NOT_SET is unreadable. Source:
+    RLMCopyTask.isEligibleForUpload and LogConfig.remoteCopyLagMs, Kafka 4.4.
     """
     if not any(key in values for key in COPY_LAGS):
-        return (UNKNOWN, UNKNOWN) if not values else (0, 0)
-    ms, size = (_number(values.get(key)) for key in COPY_LAGS)
+        return (NOT_SET, NOT_SET) if not values else (0, 0)
+    ms, size = (int(text) if (text := values.get(key)) else NOT_SET for key in COPY_LAGS)
     if 0 in (ms, size):
         return 0, 0
     return (local_ms if ms == _AS_LOCAL else ms), (local_bytes if size == _AS_LOCAL else size)
@@ -232,13 +239,18 @@ def _retention(values: Mapping[str, str | None], key: str) -> int:
     """The effective retention: NOT_SET if unreadable, UNLIMITED if nothing is deleted."""
     policy = values.get("cleanup.policy")
     if policy is not None and "delete" not in policy.split(","):
-        return _UNLIMITED
+        return UNLIMITED
     text = values.get(key)
     return int(text) if text else NOT_SET
 
 
 def _number(text: str | None) -> int:
     return int(text) if text else UNKNOWN
+
+
+def _percent(text: str | None) -> int:
+    """A ratio in whole percent, rounded up."""
+    return ceil(round(float(text) * 100, 6)) if text else UNKNOWN
 
 
 def _boolean(text: str | None) -> int:

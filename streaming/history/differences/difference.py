@@ -102,7 +102,7 @@ class BrokerDifference:
 
 @dataclass(frozen=True, slots=True)
 class SettingValues:
-    """A setting; null is unknown, or unlimited."""
+    """A setting; null is unknown, or not set for the topic, -1 is without a limit, or off."""
 
     before: Any
     after: Any

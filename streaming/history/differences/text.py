@@ -114,7 +114,7 @@ def _topic_line(each: Mapping[str, Any]) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return "none or unknown" if value is None else str(value)
+    return "unknown or not set" if value is None else str(value)
 
 
 def _row(each: Mapping[str, Any]) -> tuple[str, ...]:

@@ -45,20 +45,32 @@ class TopicConfigs(
         "the records are in object storage alone (KIP-1150): nothing about it is judged",
         tri_state=True,
     )
-    local_retention_ms: Int64 = column("effective local.retention.ms")
-    local_retention_bytes: Int64 = column("effective local.retention.bytes")
+    local_retention_ms: Int64 = column(
+        "effective local.retention.ms, -1 for unlimited, -2 if unknown", fill=NOT_SET
+    )
+    local_retention_bytes: Int64 = column(
+        "effective local.retention.bytes, -1 for unlimited, -2 if unknown", fill=NOT_SET
+    )
     retention_ms: Int64 = column(
         "retention.ms, -1 if nothing is deleted by it, -2 if unknown", fill=NOT_SET
     )
     retention_bytes: Int64 = column(
         "retention.bytes, -1 if nothing is deleted by it, -2 if unknown", fill=NOT_SET
     )
-    upload_delay_ms: Int64 = column("effective remote.copy.lag.ms, 0 where uploads do not wait")
+    upload_delay_ms: Int64 = column(
+        "effective remote.copy.lag.ms, 0 where uploads do not wait, -1 without a limit, -2 if "
+        "unknown",
+        fill=NOT_SET,
+    )
     upload_delay_bytes: Int64 = column(
-        "effective remote.copy.lag.bytes, 0 where uploads do not wait"
+        "effective remote.copy.lag.bytes, 0 where uploads do not wait, -1 without a limit, -2 if "
+        "unknown",
+        fill=NOT_SET,
     )
     segment_ms: Int64 = column("segment.ms")
     segment_bytes: Int64 = column("segment.bytes")
+    min_compaction_lag_ms: Int64 = column("min.compaction.lag.ms")
+    min_dirty_percent: Int64 = column("min.cleanable.dirty.ratio in percent")
     one_replica_accepted: Int8 = column(
         "somebody accepted that its partitions have one replica", tri_state=True
     )

@@ -16,15 +16,8 @@ from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.replication.catching_up import CatchingUp, StuckReason
 from twin.rules.tiering.bootstrap import BootstrapPath
-from twin.rules.tiering.coverage import (
-    Coverage,
-    FirstSeenEnds,
-    LastAppends,
-    LocalLog,
-    SuspectTimestamps,
-    coverage,
-    local_log,
-)
+from twin.rules.tiering.coverage import Coverage, LastAppends, LocalLog, coverage, local_log
+from twin.rules.tiering.timestamps import FirstSeenEnds, SuspectTimestamps
 from twin.rules.tiering.warm_up import NEVER, warm_up
 from twin.tables.state import Assignment, Partitions, PendingUploadLookups, Replicas
 
@@ -107,9 +100,10 @@ def lead_estimates(
     has_bytes = (log_bytes[place] != UNKNOWN) & ~np.isnan(missing_bytes)
     log_bytes[place] = np.where(has_bytes, log_bytes[place] + missing_bytes, UNKNOWN)
     caught_up = replace(replicas, log_end_offset=end, local_log_bytes=log_bytes)
-    then = local_log(caught_up, configs, suspect, first, last, now_ms)
+    then = local_log(caught_up, configs, suspect, first, last)
     covered = coverage(then, configs)
-    warm = warm_up(covered, roles, then, configs, growth, sizes).warm_in_s[place]
+    soon = warm_up(covered, roles, then, configs, growth, sizes, caught_up, now_ms)
+    warm = soon.warm_in_s[place]
     warm = np.where(covered.coverage[place] == Coverage.COLD, warm, 0.0)  # all others may lead
     left = np.where(warm == NEVER, NEVER, np.maximum(estimates.seconds_left, warm))
     return LeadEstimates(rows.row, left)

@@ -73,6 +73,7 @@ class StuckReason(IntEnum):
     LEADER_SILENT = 4  # the leader does not answer the twin either
     BROKER_SILENT = 5  # its own broker does not answer the twin
     UNEXPLAINED = 6  # its broker's log says more
+    COPIES_DISABLED = 7  # it waits for an upload, and there is none any more (KIP-950)
 
 
 SILENCE: Final = (StuckReason.LEADER_SILENT, StuckReason.BROKER_SILENT)
@@ -246,8 +247,14 @@ def _stuck(
             empty & (path == BootstrapPath.STUCK_IDLE),
             empty & (path == BootstrapPath.NOTHING_TIERED_YET),
             empty & (path == BootstrapPath.BELOW_LOG_START),
+            empty & (path == BootstrapPath.COPIES_DISABLED),
         ],
-        [StuckReason.STUCK_IDLE, StuckReason.NOTHING_TIERED_YET, StuckReason.BELOW_LOG_START],
+        [
+            StuckReason.STUCK_IDLE,
+            StuckReason.NOTHING_TIERED_YET,
+            StuckReason.BELOW_LOG_START,
+            StuckReason.COPIES_DISABLED,
+        ],
         UNKNOWN,
     )
     answers = brokers.broker[brokers.answered]

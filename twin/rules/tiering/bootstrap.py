@@ -8,7 +8,8 @@ is out of range, and the follower chooses where to start: at the leader's local 
 
 Source: AbstractFetcherThread.fetchOffsetAndTruncate and handleOffsetsMovedToTieredStorage,
 ReplicaFetcherThread.shouldFetchFromLastTieredOffset, TierStateMachine.start, Kafka 4.3; the paths
-that fail were measured on Kafka 4.3.1.
+that fail were measured on Kafka 4.3.1. RemoteLogManager.doHandleLeaderPartition starts no copy task
+where copies are disabled (KIP-950): that task uploads, and tells the leader what is tiered.
 """
 
 from __future__ import annotations
@@ -57,6 +58,15 @@ class BootstrapPath(IntEnum):
     LEADER_LEARNING = 4  # the leader has not learnt yet what is tiered
     STUCK_IDLE = 5  # everything is tiered: until somebody writes a record
     BELOW_LOG_START = 6  # the tier ends below the log start: until the next upload
+    COPIES_DISABLED = 7  # one of these that ends by uploads, and there are none (KIP-950)
+
+
+_UPLOADS_END: Final = (
+    BootstrapPath.NOTHING_TIERED_YET,
+    BootstrapPath.LEADER_LEARNING,
+    BootstrapPath.BELOW_LOG_START,
+)
+"""Paths that end once the leader's copy task has run."""
 
 
 class BootstrapOff(PartitionTable, kind="bootstrap_kip1023_off", on_demand=_WHY):
@@ -116,6 +126,8 @@ def bootstrap_on(leaders: Leaders, sizes: RecordSizes, configs: TopicConfigs) ->
     path = np.where(local == 0, BootstrapPath.FROM_ZERO, BootstrapPath.FROM_LOCAL_START)
     applies = (local > 0) & (end > 0) & applies_to(configs)
     tiered_path, tiered_start = _with_feature(leaders)
+    waits = (configs.copies_disabled == 1) & np.isin(tiered_path, _UPLOADS_END)
+    tiered_path = np.where(waits, BootstrapPath.COPIES_DISABLED, tiered_path)
     path = np.where(applies, tiered_path, path)
     begins = np.where(applies, tiered_start, local)
     return BootstrapOn(*_columns(leaders, sizes, path, begins))

@@ -29,13 +29,12 @@ from twin.declarations.declare import (
     risk,
     rule,
 )
-from twin.declarations.signature import Before, Earlier, Latest, NowMs
+from twin.declarations.signature import Before, Earlier
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
     Array,
     Bool,
-    Float64,
     Int8,
     Int64,
     PartitionTable,
@@ -44,10 +43,8 @@ from twin.declarations.table import (
 )
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles, assigned_brokers
 from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.timestamps import FirstSeenEnds, SuspectTimestamps, watched_ms
 from twin.tables.state import Assignment, Partitions, Replicas
-
-PRODUCER_CLOCK_SKEW_MS: Final = 60_000
-"""Clocks of producers and brokers may differ by so much before a timestamp is suspected."""
 
 
 class Coverage(IntEnum):
@@ -68,25 +65,14 @@ COVERAGE_WORDS: Final = {
 """The same for a person: by the command line, the console and Grafana alike."""
 
 
-CLOCKS_SET_MS: Final = 978_307_200_000
-"""2001: clocks that nobody has set begin in 1970, 1980 or 2000."""
-
-_NEVER: Final = np.uint64(1) << np.uint64(62)
-
-RETENTION_SLACK: Final = 1.1
-"""Clocks of producers differ, and segment.jitter.ms adds to segment.ms."""
-
-RETENTION_LATE_MS: Final = 900_000
-"""Kafka looks for segments to delete every five minutes, and deletes files a minute later."""
-
-
 class LocalLog(
     ReplicaTable, kind="local_log", api="", on_demand="a difference of stored times and the clock"
 ):
     """[P, R] what each replica holds on its own disk."""
 
     local_log_span_ms: Int64 = column(
-        "time from its first local record until now; unknown if its timestamp is suspect"
+        "time from its first local record until its last answer; unknown if the timestamp is "
+        "suspect"
     )
     held_bytes: Int64 = column("size of its local log, 0 if it is empty")
     is_empty: Bool = column("it is known to hold no record", fill=False, in_api=False)
@@ -109,38 +95,21 @@ class ReplicaCoverage(ReplicaTable, kind="coverage", api=""):
     )
 
 
-class FirstSeenEnds(PartitionTable, kind="first_seen_ends"):
-    """[P] the leader's log end when the twin first saw it."""
-
-    offset: Int64 = column("log end offset")
-    at_ms: Int64 = column("when it was sampled")
-
-
 class LastAppends(PartitionTable, kind="last_appends"):
     """[P] when each partition was last seen to grow."""
 
     at_ms: Int64 = column("first sample with the newest records; unknown if it has not grown yet")
 
 
-class SuspectTimestamps(
-    ReplicaTable, kind="suspect_timestamps", api="", on_demand="a comparison of stored columns"
-):
-    """[P, R] whether the first local timestamp cannot be when its record was written."""
-
-    timestamp_suspect: Bool = column(
-        "the first local record is dated in the future, before the log can have existed, by a "
-        "clock that nobody has set, or so long ago that retention would have deleted it: producers "
-        "wrote the timestamps, or retention does not work; no age is derived from it",
-        fill=False,
-    )
-
-
 @rule
 def local_log(
     replicas: Replicas, configs: TopicConfigs, suspect: SuspectTimestamps, first: FirstSeenEnds,
-    last: LastAppends, now_ms: NowMs,
+    last: LastAppends,
 ) -> LocalLog:  # fmt: skip
     """The span and size of each local log, unknown where the first timestamp or the size is.
+
+    Both are those of its last answer: a replica that is away holds nothing of what is written
+    since, and nobody knows what it deletes.
 
     A suspect timestamp is unknown, too: one odd record says nothing of the others. What was written
     since the twin looks covers no more than that time, which may be less than a threshold.
@@ -151,15 +120,16 @@ def local_log(
     start, end = replicas.local_log_start_offset, replicas.log_end_offset
     started = replicas.local_start_timestamp_ms
     is_unknown = (started == UNKNOWN) | suspect.timestamp_suspect
-    span = covered = np.where(is_unknown, UNKNOWN, np.maximum(now_ms - started, 0))
+    age_ms = replicas.sampled_at_ms - started
+    span = covered = np.where(is_unknown, UNKNOWN, np.maximum(age_ms, 0))
     is_empty, held_bytes = (end != UNKNOWN) & (start == end), replicas.local_log_bytes
     if suspect.timestamp_suspect.any():
-        at_most = watched_ms(replicas, first, now_ms)
+        at_most = watched_ms(replicas, first)
         too_short = (at_most != UNKNOWN) & (at_most < configs.eligible_local_log_ms[:, None])
         covered = np.where(suspect.timestamp_suspect & too_short, at_most, covered)
     if is_empty.any():
-        idle = _idle_ms(configs, first, last, now_ms)
-        covered = np.where(is_empty, idle[:, None], covered)
+        idle = _idle_ms(replicas, configs, first, last)
+        covered = np.where(is_empty, idle, covered)
         span, held_bytes = np.where(is_empty, 0, span), np.where(is_empty, 0, held_bytes)
     is_known = (start != UNKNOWN) & (replicas.log_start_offset != UNKNOWN)
     starts_with_log = (start <= replicas.log_start_offset).astype(np.int8)
@@ -176,15 +146,20 @@ def local_log(
     )
 
 
-def _idle_ms(configs: TopicConfigs, first: FirstSeenEnds, last: LastAppends, now_ms: int) -> Int64:
-    """[P] time since the last append, unknown if the twin has not seen one.
+def _idle_ms(
+    replicas: Replicas, configs: TopicConfigs, first: FirstSeenEnds, last: LastAppends
+) -> Int64:
+    """[P, R] time from the last append to each last answer, unknown if the twin has not seen one.
 
     It is at least as long ago as the twin has watched, which proves a threshold that is reached.
     """
-    since_append = np.where(last.at_ms == UNKNOWN, UNKNOWN, np.maximum(now_ms - last.at_ms, 0))
-    watched = np.where(first.at_ms == UNKNOWN, UNKNOWN, now_ms - first.at_ms)
-    is_watched = (last.at_ms == UNKNOWN) & (configs.eligible_local_log_ms > 0)
-    is_watched &= watched >= configs.eligible_local_log_ms
+    at_ms, appended_at_ms, seen_at_ms = replicas.sampled_at_ms, last.at_ms, first.at_ms
+    since_append = np.maximum(at_ms - appended_at_ms[:, None], 0)
+    since_append = np.where((appended_at_ms == UNKNOWN)[:, None], UNKNOWN, since_append)
+    watched = at_ms - seen_at_ms[:, None]
+    least_ms = configs.eligible_local_log_ms
+    is_watched = ((appended_at_ms == UNKNOWN) & (seen_at_ms != UNKNOWN) & (least_ms > 0))[:, None]
+    is_watched = is_watched & (watched >= least_ms[:, None])
     return np.where(is_watched, watched, since_append)
 
 
@@ -240,89 +215,6 @@ def last_appends(
     is_known = (end.offset != UNKNOWN) & (previous.offset != UNKNOWN)
     grew = is_known & (end.offset > previous.offset)
     return LastAppends(np.where(grew, end.sampled_at_ms, before.at_ms))
-
-
-@rule
-def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) -> FirstSeenEnds:
-    """The log ends of the first cycle that brought them."""
-    is_set = first.offset != UNKNOWN
-    return FirstSeenEnds(
-        offset=np.where(is_set, first.offset, previous.offset),
-        at_ms=np.where(is_set, first.at_ms, previous.sampled_at_ms),
-    )
-
-
-@rule
-def suspect_timestamps(
-    replicas: Replicas, configs: TopicConfigs, first: FirstSeenEnds, now_ms: NowMs
-) -> SuspectTimestamps:
-    """A timestamp is suspect if it is in the future, or the log cannot have existed for so long.
-
-    A log that begins at or beyond the log end that the twin saw first was written since then. A
-    span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill; so
-    does one of a clock that was never set, and one that retention would have ended.
-    """
-    suspect = np.zeros(replicas.local_start_timestamp_ms.shape, bool)
-    oldest_ms, newest_ms = first_timestamps(replicas)
-    kept_ms = kept_at_most_ms(configs.retention_ms, configs)
-    # Most partitions have none that is out of these bounds.
-    was_written = over_slots(np.maximum, replicas.local_log_start_offset) >= first.offset
-    is_open = (oldest_ms < CLOCKS_SET_MS) | (oldest_ms < now_ms - kept_ms)
-    is_open |= was_written & (oldest_ms < first.at_ms)
-    row = np.flatnonzero(is_open | (newest_ms > now_ms + PRODUCER_CLOCK_SKEW_MS))
-    if len(row):
-        few, kept_ms = replicas.take(row), kept_ms[row][:, None]
-        started, start = few.local_start_timestamp_ms, few.local_log_start_offset
-        # What is not uploaded outlives retention.
-        waits = ((configs.remote_storage == 1) & (configs.copies_disabled != 1))[row, None]
-        deletes = ~waits | (start <= few.last_tiered_offset)
-        odd = cannot_be(few, first.take(row), now_ms) | ((now_ms - started > kept_ms) & deletes)
-        is_empty = (start == few.log_end_offset) & (start != UNKNOWN)
-        suspect[row] = odd & (started != UNKNOWN) & ~is_empty
-    return SuspectTimestamps(suspect)
-
-
-def first_timestamps(replicas: Replicas) -> tuple[Int64, Int64]:
-    """[P], [P] the oldest and the newest timestamp with which a local log begins.
-
-    Where none is known, the oldest is beyond all times, and the newest is UNKNOWN.
-    """
-    started = replicas.local_start_timestamp_ms
-    # As an unsigned number, UNKNOWN is the highest.
-    oldest = over_slots(np.minimum, started.view(np.uint64))
-    return np.minimum(oldest, _NEVER).astype(np.int64), over_slots(np.maximum, started)
-
-
-def cannot_be(replicas: Replicas, first: FirstSeenEnds, now_ms: int) -> Bool:
-    """[P, R] the first local record was not written at its timestamp, whatever retention does."""
-    started, longest_ms = replicas.local_start_timestamp_ms, watched_ms(replicas, first, now_ms)
-    span_ms = now_ms - started
-    wrong: Bool = (longest_ms != UNKNOWN) & (span_ms > longest_ms)
-    wrong |= (span_ms < -PRODUCER_CLOCK_SKEW_MS) | (started < CLOCKS_SET_MS)
-    return wrong
-
-
-def watched_ms(replicas: Replicas, first: FirstSeenEnds, now_ms: int) -> Int64:
-    """[P, R] the longest time that a local log can span which was written since the twin looks.
-
-    UNKNOWN where its first record may be older.
-    """
-    start = replicas.local_log_start_offset
-    younger = (first.offset != UNKNOWN)[:, None] & (start >= first.offset[:, None])
-    longest_ms = (now_ms - first.at_ms + PRODUCER_CLOCK_SKEW_MS)[:, None]
-    return np.where(younger, longest_ms, UNKNOWN)
-
-
-def kept_at_most_ms(retention_ms: Int64, configs: TopicConfigs) -> Float64:
-    """[P] age of the oldest record that such a retention leaves in a log; infinite if unknown.
-
-    A segment goes once its largest timestamp is older than retention. All of its records are from
-    within segment.ms. Source: UnifiedLog.deleteRetentionMsBreachedSegments and LogSegment
-    .shouldRoll, Kafka 4.3.
-    """
-    is_known = (retention_ms >= 0) & (configs.segment_ms >= 0) & (configs.compacted == 0)
-    kept_ms = RETENTION_SLACK * (retention_ms + configs.segment_ms) + RETENTION_LATE_MS
-    return np.where(is_known, kept_ms, np.inf)
 
 
 def is_cold(coverage: ReplicaCoverage, roles: Roles) -> Bool:
@@ -415,9 +307,10 @@ def thresholds(configs: TopicConfigs) -> list[LeastLocalLog]:
 
 
 @gauge(
-    "local_log_span_seconds", "Seconds from the replica's first local record until now.",
+    "local_log_span_seconds",
+    "Seconds from the replica's first local record until its last answer.",
     level="replica",
-)  # fmt: skip
+)
 def local_log_span_seconds(local: LocalLog) -> Array:
     """The span of each local log, unknown where the first timestamp is."""
     span_ms = local.local_log_span_ms
@@ -428,13 +321,6 @@ def local_log_span_seconds(local: LocalLog) -> Array:
 def replica_local_log_bytes(local: LocalLog) -> Array:
     """The size of each local log, unknown where the broker did not report it."""
     return local.held_bytes
-
-
-@gauge("timestamp_suspect", "1 if the replica's first local record is dated before it can have "
-       "been written, or in the future.", level="replica")  # fmt: skip
-def replica_timestamp_suspect(suspect: SuspectTimestamps) -> Array:
-    """A 1 for each suspect timestamp; no series for others."""
-    return np.where(suspect.timestamp_suspect, 1, UNKNOWN)
 
 
 @gauge(
@@ -471,15 +357,6 @@ def replicas_coverage_not_judged(coverage: ReplicaCoverage, roles: Roles) -> int
 def replicas_local_log_unknown(local: LocalLog, roles: Roles) -> int:
     """The replicas whose brokers did not report a size."""
     return int((roles.is_assigned & (local.held_bytes == UNKNOWN)).sum())
-
-
-@gauge(
-    "replicas_timestamp_suspect",
-    "Replicas whose first local record is dated before it can have been written, or in the future.",
-)
-def replicas_timestamp_suspect(suspect: SuspectTimestamps, roles: Roles) -> int:
-    """The replicas whose span proves nothing."""
-    return int((roles.is_assigned & suspect.timestamp_suspect).sum())
 
 
 @gauge(

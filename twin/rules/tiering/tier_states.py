@@ -15,7 +15,7 @@ from twin.declarations.declare import gauge, rule
 from twin.declarations.table import UNKNOWN, Bool, Int8, Int64, PartitionTable, Rows, column
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.tables.enums import PendingUpload
+from twin.tables.enums import NOT_SET, PendingUpload
 
 
 class TierState(IntEnum):
@@ -46,26 +46,36 @@ class TierStates(
 
 @rule
 def tier_states(leaders: Leaders, configs: TopicConfigs) -> TierStates:
-    """The first that fits; unknown where the leader does not report what is tiered."""
+    """The first that fits; unknown where the leader does not report what is tiered.
+
+    Unknown, too, where a setting that decides is: all of them before they are read, and
+    remote_storage of a topic that is tiered and compacted, of which nothing is judged (KIP-1272).
+    """
     tiered, start = leaders.last_tiered_offset, leaders.log_start_offset
     state = np.select(
         [
             configs.remote_storage == 0,
+            configs.remote_storage != 1,
             configs.copies_disabled == 1,
-            has_nothing_uploaded(leaders) & (configs.remote_storage == 1),
+            configs.copies_disabled != 0,
+            has_nothing_uploaded(leaders),
             tiered == UNKNOWN,
             (start != UNKNOWN) & (tiered + 1 < start),
             uploads_wait(configs),
+            uploads_at_once(configs),
         ],
         [
             TierState.NOT_TIERED,
+            UNKNOWN,
             TierState.COPIES_DISABLED,
+            UNKNOWN,
             TierState.NOTHING_UPLOADED,
             UNKNOWN,
             TierState.BEGINS_AGAIN,
             TierState.DELAYED,
+            TierState.UPLOADED,
         ],
-        TierState.UPLOADED,
+        UNKNOWN,
     )
     return TierStates(state.astype(np.int8))
 
@@ -90,9 +100,16 @@ def remote_ends(leaders: Leaders, row: Rows) -> Int64:
 
 
 def uploads_wait(configs: TopicConfigs) -> Bool:
-    """[P] closed segments wait for their upload; a limit of 0 ends the wait."""
-    waits: Bool = (configs.upload_delay_ms != 0) & (configs.upload_delay_bytes != 0)
+    """[P] closed segments are known to wait for their upload: no limit of the wait is 0."""
+    waits: Bool = ~uploads_at_once(configs)
+    waits &= (configs.upload_delay_ms != NOT_SET) & (configs.upload_delay_bytes != NOT_SET)
     return waits
+
+
+def uploads_at_once(configs: TopicConfigs) -> Bool:
+    """[P] closed segments are known to be due at once: a limit of 0 ends the wait."""
+    at_once: Bool = (configs.upload_delay_ms == 0) | (configs.upload_delay_bytes == 0)
+    return at_once
 
 
 @gauge(

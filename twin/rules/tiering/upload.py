@@ -5,6 +5,10 @@ Kafka 4.3). When what is not uploaded yet grows to what local retention keeps, r
 uploads and the disk fills. The segment that is written has no upload yet, and from Kafka 4.4 on
 closed ones may wait on purpose (KIP-1241), up to what local retention keeps: uploads are late
 beyond that.
+
+How long a record has waited follows from the rate at which the partition is written. Where nothing
+is written, all of it has waited since the last append at least, and since the first record on disk
+where that waits, too.
 """
 
 from __future__ import annotations
@@ -27,18 +31,13 @@ from twin.declarations.table import (
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.rules.tiering.tier_states import TierState, TierStates, uploads_wait
+from twin.rules.tiering.coverage import LastAppends, LocalLog
+from twin.rules.tiering.tier_states import TierState, TierStates, uploads_at_once
+from twin.rules.tiering.timestamps import FirstSeenEnds
 from twin.tables.state import Partitions
 
 NEARLY: Final = 0.9
 """Share of local retention at which an operator still has time to act."""
-
-_UPLOADING: Final = (
-    TierState.UPLOADED,
-    TierState.NOTHING_UPLOADED,
-    TierState.BEGINS_AGAIN,
-    TierState.DELAYED,
-)
 
 LATE: Final = 1.1
 """Times the lag that the settings allow, from which on uploads are late."""
@@ -51,7 +50,8 @@ class UploadLag(
 
     upload_lag_records: Int64 = column(
         "records that the leader has not uploaded: all of them while nothing is uploaded; unknown "
-        "before Kafka 3.9, and where nothing more is uploaded on purpose"
+        "before Kafka 3.9, where the settings are, of topics that are compacted, too, and where "
+        "nothing more is uploaded on purpose"
     )
     upload_lag_bytes: Float64 = column(
         "those records, estimated at the size of its local records", fill=float("nan")
@@ -59,7 +59,9 @@ class UploadLag(
 
 
 @rule
-def upload_lag(leaders: Leaders, states: TierStates, sizes: RecordSizes) -> UploadLag:
+def upload_lag(
+    leaders: Leaders, configs: TopicConfigs, states: TierStates, sizes: RecordSizes
+) -> UploadLag:
     """The records after the last tiered one, of those that the log still has.
 
     Records below the log start are not uploaded any more: they were deleted by request, or by
@@ -67,10 +69,45 @@ def upload_lag(leaders: Leaders, states: TierStates, sizes: RecordSizes) -> Uplo
     """
     start, end = leaders.log_start_offset, leaders.log_end_offset
     first = np.maximum(leaders.last_tiered_offset + 1, start)
-    is_known = np.isin(states.tier_state, _UPLOADING) & (start != UNKNOWN) & (end != UNKNOWN)
+    is_known = (configs.remote_storage == 1) & (configs.copies_disabled == 0)
+    has_nothing = states.tier_state == TierState.NOTHING_UPLOADED
+    is_known &= has_nothing | (leaders.last_tiered_offset != UNKNOWN)
+    is_known &= (start != UNKNOWN) & (end != UNKNOWN)
     records = np.where(is_known, np.maximum(end - first, 0), UNKNOWN)
-    size = np.where(records == UNKNOWN, np.nan, records * sizes.bytes_per_record)
+    # No records have no size, also where that of a record is unknown: nothing may be on disk.
+    size = np.where(records == 0, 0.0, records * sizes.bytes_per_record)
+    size = np.where(records == UNKNOWN, np.nan, size)
     return UploadLag(records, size)
+
+
+class UploadWaits(
+    PartitionTable, kind="upload_waits", on_demand="a quotient of stored offsets and rates"
+):
+    """[P] for how long the leader's records have waited for their upload."""
+
+    waited_ms: Float64 = column(
+        "how long its first record that is not uploaded has waited, NaN if unknown",
+        fill=float("nan"),
+    )
+
+
+@rule
+def upload_waits(
+    leaders: Leaders, lag: UploadLag, growth: Growth, local: LocalLog, last: LastAppends,
+    first: FirstSeenEnds,
+) -> UploadWaits:  # fmt: skip
+    """By the rate; of an idle partition by the last append and by its first record on disk."""
+    records, rate = lag.upload_lag_records, growth.appended_records_per_s
+    waited = np.where(rate > 0, records / np.where(rate > 0, rate, 1) * 1_000, np.nan)
+    idle = np.flatnonzero((rate == 0) & (records > 0))
+    if len(idle):
+        since_ms = np.where(last.at_ms == UNKNOWN, first.at_ms, last.at_ms)[idle]
+        idle_ms = np.where(since_ms == UNKNOWN, np.nan, leaders.sampled_at_ms[idle] - since_ms)
+        span_ms = leaders.values_of(local.local_log_span_ms)[idle]
+        waits = leaders.log_end_offset[idle] - records[idle] <= leaders.local_log_start_offset[idle]
+        oldest_ms = np.where(waits & (span_ms != UNKNOWN), span_ms, np.nan)
+        waited[idle] = np.fmax(idle_ms, oldest_ms)
+    return UploadWaits(np.where(records == UNKNOWN, np.nan, waited))
 
 
 @risk(
@@ -90,27 +127,28 @@ def upload_lag(leaders: Leaders, states: TierStates, sizes: RecordSizes) -> Uplo
     ),
 )
 def lags_retention(
-    lag: UploadLag, growth: Growth, sizes: RecordSizes, configs: TopicConfigs
+    lag: UploadLag, waits: UploadWaits, growth: Growth, sizes: RecordSizes, configs: TopicConfigs
 ) -> Bool:
     """The part not uploaded is at least NEARLY of what local retention keeps, in bytes or in time.
 
     It is also LATE times what may wait: the segment that is written, and the delay of uploads.
-
-    The time follows from the rate at which the partition is written. An idle partition never
-    counts: its active segment is rolled and uploaded when retention wants it.
     """
-    records, rate = lag.upload_lag_records, growth.appended_records_per_s
+    records = lag.upload_lag_records
     kept_bytes, kept_ms = configs.local_retention_bytes, configs.local_retention_ms
     with np.errstate(invalid="ignore"):
         by_bytes = (kept_bytes > 0) & (lag.upload_lag_bytes >= NEARLY * kept_bytes)
-    seconds = np.where(rate > 0, records / np.where(rate > 0, rate, 1), 0)
-    by_time = (kept_ms > 0) & (records != UNKNOWN) & (seconds * 1000 >= NEARLY * kept_ms)
-    is_late = records >= LATE * _records_that_may_wait(growth, sizes, configs)
+        by_time = (kept_ms > 0) & (waits.waited_ms >= NEARLY * kept_ms)
+    is_late = records >= LATE * _records_that_may_wait(waits, growth, sizes, configs)
     return (configs.remote_storage == 1) & is_late & (by_bytes | by_time)
 
 
-def _records_that_may_wait(growth: Growth, sizes: RecordSizes, configs: TopicConfigs) -> Float64:
-    """[P] records that a leader need not have uploaded yet; what is unknown adds none.
+def _records_that_may_wait(
+    waits: UploadWaits, growth: Growth, sizes: RecordSizes, configs: TopicConfigs
+) -> Float64:
+    """[P] records that a leader need not have uploaded yet.
+
+    A segment of unknown size adds none, where the partition is written. Where it is not, all of
+    the lag may be in the segment that is written last.
 
     A closed segment is due by its age or by the bytes after it, whichever comes first.
     Source: RLMCopyTask.isEligibleForUpload, Kafka 4.4.
@@ -123,9 +161,14 @@ def _records_that_may_wait(growth: Growth, sizes: RecordSizes, configs: TopicCon
             by_bytes = np.where((size_bytes > 0) & (size > 0), size_bytes / size, np.inf)
         return np.minimum(by_age, by_bytes)
 
+    # Where the delay is unknown, so is whether anything is late.
     delayed = first(configs.upload_delay_ms, configs.upload_delay_bytes)
     written = first(configs.segment_ms, configs.segment_bytes)
-    return np.where(uploads_wait(configs), delayed, 0) + np.where(np.isinf(written), 0, written)
+    is_due = (rate == 0) & (configs.upload_delay_ms > 0)
+    with np.errstate(invalid="ignore"):
+        is_due &= waits.waited_ms >= configs.upload_delay_ms
+    may_wait = np.where(uploads_at_once(configs) | is_due, 0, delayed)
+    return may_wait + np.where(np.isinf(written) & (rate != 0), 0, written)
 
 
 @gauge(

@@ -13,11 +13,23 @@ import numpy as np
 
 from twin.arrays.slots import any_slot
 from twin.declarations.declare import Alert, gauge, risk, rule
-from twin.declarations.table import UNKNOWN, Array, Bool, Float64, ReplicaTable, Rows, column
+from twin.declarations.signature import NowMs
+from twin.declarations.table import (
+    UNKNOWN,
+    Array,
+    Bool,
+    Float64,
+    Int64,
+    ReplicaTable,
+    Rows,
+    column,
+)
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
+from twin.tables.enums import NOT_SET, UNLIMITED
+from twin.tables.state import Replicas
 
 NEVER: Final = np.inf
 """Seconds until a replica is warm where no growth can get it there."""
@@ -29,7 +41,8 @@ class WarmUp(
     """[P, R] how long each replica takes to hold enough local log to lead."""
 
     warm_in_s: Float64 = column(
-        "seconds until the replica is warm, 0 if it is; null if unknown, never, or not judged",
+        "seconds until the replica is warm, 0 if it is; null if unknown, as of one that does not "
+        "answer, never, or not judged",
         fill=float("nan"),
     )
     never_warm: Bool = column("local retention deletes before a threshold is reached", fill=False)
@@ -43,8 +56,10 @@ def warm_up(
     configs: TopicConfigs,
     growth: Growth,
     sizes: RecordSizes,
+    replicas: Replicas,
+    now_ms: NowMs,
 ) -> WarmUp:
-    """A replica reaches a span with the clock, and a size as it grows.
+    """A replica reaches a span with the clock, and a size as it grows, while it answers.
 
     Local retention bounds both: a threshold beyond it is never reached. Where local retention is
     not shorter than retention, it is warm at the latest once it has the whole log.
@@ -59,6 +74,8 @@ def warm_up(
         soonest = np.fmin.reduce(ways)
         # If no way succeeds and one is unknown, the result is unknown.
         unsure = np.isnan(ways).any(axis=0) & (soonest == NEVER)
+        # Of one that is away nobody knows: it neither copies nor deletes, perhaps.
+        unsure |= (replicas.sampled_at_ms[row] < now_ms) & (soonest != NEVER)
         seconds[row] = np.where(cold[row], np.where(unsure, np.nan, soonest), seconds[row])
     return WarmUp(seconds, seconds == NEVER)
 
@@ -76,12 +93,14 @@ def is_unreachable(configs: TopicConfigs) -> Bool:
     rank=150,
     severity="warn",
     open_after_ms=30_000,
-    sentence="cold replicas never become warm: the threshold is above local retention",
+    sentence="the threshold is above local retention: while the topic is written, a cold replica "
+    "stays cold until the log start has passed its local start",
     source="KIP-1303",
     alert=Alert(
         summary="have cold replicas that stay cold",
         description="The threshold of KIP-1303 of {n} partitions of {cluster} is above their local "
-        "retention: no replica that joins can reach it.",
+        "retention: while they are written, no replica that joins reaches it, and one stays cold "
+        "until the log start has passed its local start.",
         # It is a matter of configuration: there is no hurry.
         wait="5m",
         keep_firing_for="5m",
@@ -119,6 +138,12 @@ def _is_above_bytes(configs: TopicConfigs) -> Bool:
     return above
 
 
+def _if_kept(seconds: Float64, configs: TopicConfigs, kept: Int64, row: Rows) -> Float64:
+    """[N, R] those seconds; unknown where nobody knows what local retention deletes before."""
+    is_unknown = ((configs.remote_storage == 1) & (kept == NOT_SET))[row][:, None]
+    return np.where(is_unknown & np.isfinite(seconds), np.nan, seconds)
+
+
 def _seconds_by_span(configs: TopicConfigs, local: LocalLog, growth: Growth, row: Rows) -> Float64:
     least = configs.eligible_local_log_ms[row][:, None]
     covered = local.covered_ms[row]
@@ -127,15 +152,16 @@ def _seconds_by_span(configs: TopicConfigs, local: LocalLog, growth: Growth, row
     # Where nothing is written, nothing is missing after that time, although the disk is empty.
     is_idle = (growth.appended_records_per_s[row] <= 0)[:, None] & local.is_empty[row]
     never = never & (~is_idle | (least <= 0))
-    return np.where(never, NEVER, left)
+    return np.where(never, NEVER, _if_kept(left, configs, configs.local_retention_ms, row))
 
 
 def _completes(configs: TopicConfigs) -> Bool:
     """[P] retention in time passes the local start of a replica before local retention moves it."""
     local_ms, local_bytes = configs.local_retention_ms, configs.local_retention_bytes
     completes: Bool = (configs.retention_ms >= 0) & (configs.remote_storage == 1)
-    completes &= (local_ms == UNKNOWN) | (local_ms >= configs.retention_ms)
-    completes &= (local_bytes == UNKNOWN) | (local_bytes == configs.retention_bytes)
+    completes &= (local_ms == UNLIMITED) | (local_ms >= configs.retention_ms)
+    is_bounded = (local_bytes != UNLIMITED) & (local_bytes != configs.retention_bytes)
+    completes &= ~is_bounded & (local_bytes != NOT_SET)
     return completes
 
 
@@ -158,4 +184,4 @@ def _seconds_by_bytes(
     with np.errstate(divide="ignore", invalid="ignore"):
         left = np.where(grows == 0, NEVER, missing / grows)
     never = (least <= 0) | _is_above_bytes(configs)[row][:, None]
-    return np.where(never, NEVER, left)
+    return np.where(never, NEVER, _if_kept(left, configs, configs.local_retention_bytes, row))

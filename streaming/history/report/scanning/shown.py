@@ -68,4 +68,4 @@ def _settings(topic: str, changed: Mapping[str, difference.Setting], at_ms: int)
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return "none or unknown" if value is None else str(value)
+    return "unknown or not set" if value is None else str(value)

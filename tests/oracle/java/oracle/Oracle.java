@@ -34,7 +34,8 @@ public final class Oracle {
             "epochs", lineages::epochs,
             "epochs_filtered", lineages::filtered,
             "uploads", lineages::uploads,
-            "lineage", lineages::lineage);
+            "lineage", lineages::lineage,
+            "settings", Settings::names);
     }
 
     public static void main(String[] arguments) throws IOException {
