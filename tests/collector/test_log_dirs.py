@@ -1,0 +1,139 @@
+"""Log directories: what is in each, and which of them are on one volume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from kafka.protocol.admin import DescribeLogDirsResponse
+
+from streaming.collector.listing import Placement
+from streaming.collector.sources.log_dirs import LogDirSizes, LogDirSource
+from streaming.collector.wire.log_dirs import Held
+from streaming.collector.wire.volumes import LAST_ANSWERS
+from tests.collector.test_wire import placement
+
+DIRECTORY = DescribeLogDirsResponse.DescribeLogDirsResult
+TOPIC = DIRECTORY.DescribeLogDirsTopic
+
+Logs = dict[tuple[str, int], int]
+"""Sizes by topic and partition."""
+
+
+def directory(
+    path: str, total: int = -1, usable: int = -1, logs: Logs | None = None,
+    future: Logs | None = None, error: int = 0,
+) -> Any:  # fmt: skip
+    topics = [
+        TOPIC(name=name, partitions=[
+            TOPIC.DescribeLogDirsPartition(
+                partition_index=number, partition_size=size, is_future_key=is_future
+            )
+        ])
+        for is_future, sizes in ((False, logs or {}), (True, future or {}))
+        for (name, number), size in sizes.items()
+    ]  # fmt: skip
+    return DIRECTORY(
+        error_code=error, log_dir=path, topics=topics, total_bytes=total, usable_bytes=usable
+    )
+
+
+class Asked:
+    """A source whose answers of broker 1 are given."""
+
+    def __init__(self, listed: Placement | None = None, version: int = 5) -> None:
+        self.source = LogDirSource("c")
+        self.listed = listed or placement({})
+        self.version = version
+        self.source.requests(1, {35: (1, version)})
+
+    def __call__(self, *directories: Any) -> LogDirSizes:
+        answer = DescribeLogDirsResponse(results=list(directories))
+        return self.source.read(self.listed, {1: [bytes(answer.encode(version=self.version))]})
+
+    def space(self, *directories: Any) -> tuple[int, int]:
+        """Size and free space of the broker."""
+        columns = self(*directories).broker_columns
+        return columns["log_dir_total_bytes"][1], columns["log_dir_usable_bytes"][1]
+
+
+def test_two_directories_on_one_volume_count_once() -> None:
+    """Kafka answers with the volume's own numbers for each directory on it."""
+    found = Asked().space(directory("/d/1", 1_000, 400), directory("/d/2", 1_000, 400))
+    assert found == (1_000, 400)
+
+
+def test_directories_on_volumes_of_their_own_add_up() -> None:
+    assert Asked().space(directory("/d/1", 1_000, 0), directory("/d/2", 1_000, 900)) == (2_000, 900)
+    assert Asked().space(directory("/d/1", 1_000, 9), directory("/d/2", 3_000, 9)) == (4_000, 18)
+
+
+def test_a_write_between_the_two_numbers_of_a_volume_makes_no_second_volume_of_it() -> None:
+    asked = Asked()
+    asked.space(directory("/d/1", 1_000, 400), directory("/d/2", 1_000, 400))
+    for _ in range(LAST_ANSWERS - 1):
+        found = asked.space(directory("/d/1", 1_000, 400), directory("/d/2", 1_000, 399))
+        assert found == (1_000, 400)
+    found = asked.space(directory("/d/1", 1_000, 400), directory("/d/2", 1_000, 399))
+    assert found == (2_000, 799)
+
+
+def test_a_volume_that_has_grown_is_no_longer_that_of_its_neighbour() -> None:
+    asked = Asked()
+    asked.space(directory("/d/1", 1_000, 400), directory("/d/2", 1_000, 400))
+    found = asked.space(directory("/d/1", 1_000, 400), directory("/d/2", 2_000, 1_400))
+    assert found == (3_000, 1_800)
+
+
+def test_what_is_on_one_volume_with_a_third_is_on_one_volume() -> None:
+    asked = Asked()
+    one, two, three = "/d/1", "/d/2", "/d/3"
+    asked(directory(one, 9, 5), directory(two, 9, 5), directory(three, 9, 4))
+    read = asked(directory(one, 9, 3), directory(two, 9, 2), directory(three, 9, 2))
+    assert read.disks[1].volume.tolist() == [0, 0, 0]
+    assert read.broker_columns["log_dir_usable_bytes"] == {1: 3}
+
+
+def test_a_directory_that_has_failed_is_named_and_its_space_unknown() -> None:
+    asked = Asked()
+    failed = directory("/d/2", error=56)
+    assert asked.space(directory("/d/1", 1_000, 400), failed) == (1_000, 400)
+    [problem] = asked.source.problems
+    assert (problem.broker, problem.error) == (1, "KafkaStorage")
+    assert "/d/2" in problem.text
+    assert Asked().space(failed) == (-1, -1)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_before_kafka_3_3_the_space_is_unknown(version: int) -> None:
+    asked = Asked(version=version)
+    assert asked.space(directory("/d/1", 7, 7), directory("/d/2", 7, 7)) == (-1, -1)
+    assert asked(directory("/d/1", 7, 7)).disks[1].volume.tolist() == [0]
+
+
+@pytest.mark.parametrize("version", [1, 5])
+def test_each_log_counts_in_its_directory_as_what_it_is_there(version: int) -> None:
+    listed = placement({"a": {0, 1}, "b": {0}})
+    asked = Asked(listed, version)
+    read = asked(
+        directory("/d/2", logs={("a", 1): 10, ("gone", 0): 7}, future={("b", 0): 3}),
+        directory("/d/1", logs={("a", 0): 100, ("a", 5): 20, ("b", 0): 1_000}),
+        directory("remote://bucket", logs={("a", 0): 9_999}),
+    )
+    found = read.disks[1].directories
+    assert found.path == ("/d/1", "/d/2")
+    assert found.held_bytes[:, Held.ASSIGNED].tolist() == [1_100, 10]
+    assert found.held_bytes[:, Held.FUTURE].tolist() == [0, 3]
+    assert found.held_bytes[:, Held.UNASSIGNED].tolist() == [20, 0]
+    assert found.held_bytes[:, Held.UNLISTED].tolist() == [0, 7]
+    assert sorted(read.local_log_bytes.tolist()) == [10, 100, 1_000]
+
+
+def test_a_broker_that_is_gone_is_forgotten() -> None:
+    asked = Asked()
+    asked.space(directory("/d/1", 1_000, 400), directory("/d/2", 1_000, 400))
+    asked.source.forget([])
+    found = asked.space(directory("/d/1", 1_000, 400), directory("/d/2", 1_000, 399))
+    assert found == (2_000, 799)
+    assert np.array_equal(asked(directory("/d/1")).disks[1].volume, [0])
