@@ -13,6 +13,8 @@ from streaming.collector.sources.log_dirs import LogDirSizes, LogDirSource
 from streaming.collector.wire.log_dirs import Held
 from streaming.collector.wire.volumes import LAST_ANSWERS
 from tests.collector.test_wire import placement
+from twin.declarations.table import Observation
+from twin.rules.brokers.log_dirs import LogDirsFrame, ReplicaDirsFrame
 
 DIRECTORY = DescribeLogDirsResponse.DescribeLogDirsResult
 TOPIC = DIRECTORY.DescribeLogDirsTopic
@@ -137,3 +139,67 @@ def test_a_broker_that_is_gone_is_forgotten() -> None:
     found = asked.space(directory("/d/1", 1_000, 400), directory("/d/2", 1_000, 399))
     assert found == (2_000, 799)
     assert np.array_equal(asked(directory("/d/1")).disks[1].volume, [0])
+
+
+def rows_of(read: LogDirSizes, kind: type[Observation], shards: int = 4) -> list[dict[str, Any]]:
+    """The rows of that frame, of all shards."""
+    tables = [table for shard in range(shards) for k, table in read.tables(shard) if k is kind]
+    return [row for table in tables for row in table.to_pylist()]
+
+
+def test_the_directories_of_a_broker_are_rows_of_one_shard() -> None:
+    asked = Asked(placement({"a": {0}}))
+    read = asked(
+        directory("/d/2", 1_000, 400, error=0, future={("a", 0): 5}),
+        directory("/d/1", 1_000, 400, logs={("a", 0): 10, ("gone", 1): 2}),
+        directory("/d/3", error=56),
+    )
+    rows = rows_of(read, LogDirsFrame)
+    assert [(r["log_dir"], r["number"], r["volume"], r["error_code"]) for r in rows] == [
+        ("/d/1", 0, 0, 0), ("/d/2", 1, 0, 0), ("/d/3", 2, 2, 56)
+    ]  # fmt: skip
+    assert [r["replica_bytes"] for r in rows] == [10, 0, 0]
+    assert [(r["future_bytes"], r["unlisted_bytes"]) for r in rows] == [(0, 2), (5, 0), (0, 0)]
+    assert [(r["total_bytes"], r["usable_bytes"]) for r in rows] == [(1_000, 400)] * 2 + [(-1, -1)]
+    assert [r["broker"] for r in rows] == [1, 1, 1]
+    assert not any(kind is LogDirsFrame for shard in (1, 2, 3) for kind, _ in read.tables(shard))
+
+
+def moved_to(read: LogDirSizes) -> dict[tuple[str, int], int]:
+    """The directories that are sent, by replica of broker 1."""
+    rows = rows_of(read, ReplicaDirsFrame)
+    assert all(row["broker"] == 1 for row in rows)
+    return {(row["topic"], row["partition"]): row["number"] for row in rows}
+
+
+def test_a_replica_s_directory_is_sent_once_again_when_it_moves_and_each_minute() -> None:
+    asked = Asked(placement({"a": {0, 1}}))
+    first, second = {("a", 0): 10}, {("a", 1): 20}
+    cycles = [asked(directory("/1", logs=first), directory("/2", logs=second))]
+    cycles += [asked(directory("/1", logs=first | second), directory("/2")) for _ in range(12)]
+    sent = [moved_to(read) for read in cycles]
+    assert sent[0] == {("a", 0): 0, ("a", 1): 1}
+    changed, *others = sent[1:]
+    assert changed == {("a", 1): 0} or changed == {("a", 0): 0, ("a", 1): 0}  # its turn, by chance
+    in_turn = [each for each in (changed, *others) if len(each) == 2]
+    assert in_turn == [{("a", 0): 0, ("a", 1): 0}]
+
+
+def test_what_did_not_reach_the_bus_is_sent_again() -> None:
+    asked = Asked(placement({"a": {0, 1}}))
+    answer = directory("/1", logs={("a", 0): 1}), directory("/2", logs={("a", 1): 1})
+    everything = moved_to(read := asked(*answer))
+    asked.source.send_again(read)
+    assert moved_to(asked(*answer)) == everything
+    assert len(everything) == 2
+
+
+def test_a_broker_with_one_directory_sends_no_row_a_replica() -> None:
+    asked = Asked(placement({"a": {0, 1}}))
+    for _ in range(12):
+        assert moved_to(asked(directory("/1", logs={("a", 0): 1, ("a", 1): 1}))) == {}
+
+
+def test_no_broker_no_rows() -> None:
+    asked = Asked(placement({"a": {0, 1}}))
+    assert rows_of(asked.source.read(asked.listed, {}), LogDirsFrame) == []

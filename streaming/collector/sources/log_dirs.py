@@ -7,23 +7,32 @@ reads.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
+import pyarrow as pa
 from kafka.protocol.admin import DescribeLogDirsRequest
 
+from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.about import About, Acl, Needed
 from streaming.collector.listing import Array, Placement
 from streaming.collector.problem import Problem, from_code
-from streaming.collector.reading import Answers, Reading
+from streaming.collector.reading import Answers, Reading, Rows, partition_keys
 from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.layouts import KeptLayouts
-from streaming.collector.wire.log_dirs import BrokerSizes, Directories, LogDirsLayout, decoded
+from streaming.collector.wire.log_dirs import (
+    BrokerSizes,
+    Directories,
+    Held,
+    LogDirsLayout,
+    decoded,
+)
 from streaming.collector.wire.volumes import Volumes
 from twin.declarations.table import UNKNOWN
+from twin.rules.brokers.log_dirs import MOST_LOG_DIRS, LogDirsFrame, ReplicaDirsFrame
 
 LOG_DIRS: Final = About(
     "log dirs",
@@ -33,6 +42,13 @@ LOG_DIRS: Final = About(
 )
 
 _FIRST_FLEXIBLE: Final = 2
+
+LOG_DIR_SHARD: Final = 0
+"""The shard that gets the directories of all brokers."""
+
+REPEAT_CYCLES: Final = 12
+"""A shard gets the directories of all of its replicas once in so many cycles, a minute by default,
+for a query that lost its state."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,10 +77,17 @@ class BrokerDisks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogDirSizes(Reading):
-    """Local log sizes, and the disks of each broker. Shapes: [N] replicas of the placement."""
+    """Local log sizes, and the disks of each broker. Shapes: [N] replicas of the placement.
 
+    ``directory`` is the number of each replica's log directory, UNKNOWN where its broker has one
+    directory or did not say; ``is_due`` says of which replicas it is sent.
+    """
+
+    placement: Placement
     local_log_bytes: Array
     disks: Mapping[int, BrokerDisks]
+    directory: Array
+    is_due: Array
 
     @property
     def replica_columns(self) -> Mapping[str, Array]:
@@ -78,6 +101,20 @@ class LogDirSizes(Reading):
             "log_dir_total_bytes": {b: disks.total_bytes for b, disks in self.disks.items()},
             "log_dir_usable_bytes": {b: disks.usable_bytes for b, disks in self.disks.items()},
         }
+
+    def tables(self, shard: int) -> Iterator[Rows]:
+        """The directories of all brokers, and those of a shard's replicas that are due."""
+        if shard == LOG_DIR_SHARD:
+            yield LogDirsFrame, _log_dirs(self.disks)
+        first, stop = self.placement.replica_cuts[shard : shard + 2]
+        due = first + np.flatnonzero(self.is_due[first:stop])
+        if len(due):
+            columns = {
+                **partition_keys(self.placement, self.placement.partition_of[due]),
+                "broker": numbers(self.placement.broker[due], pa.int32()),
+                "number": numbers(self.directory[due], pa.int8()),
+            }
+            yield ReplicaDirsFrame, pa.table(columns, schema=ReplicaDirsFrame.schema())
 
 
 class LogDirSource(EveryBrokerSource):
@@ -97,6 +134,9 @@ class LogDirSource(EveryBrokerSource):
         self._version: dict[int, int] = {}  # by broker
         self._layouts: dict[int, tuple[Placement, KeptLayouts[LogDirsLayout]]] = {}
         self._volumes = Volumes()
+        self._sent: Array | None = None  # [N] the directories as the bus has them
+        self._sent_of: Placement | None = None
+        self._cycle = 0
 
     def requests(self, broker: int, versions: Versions) -> list[EncodedRequest]:
         """One request for all log directories of a broker."""
@@ -113,17 +153,40 @@ class LogDirSource(EveryBrokerSource):
         """Read the answer of each broker."""
         local_log_bytes = np.full(len(placement.broker), UNKNOWN, np.int64)
         topics = frozenset(placement.topic)
+        directory = np.full(len(placement.broker), UNKNOWN, np.int8)
         disks, problems = {}, []
         for broker, bodies in answers.items():
             for body in filter(None, bodies):
                 read = self._read(broker, placement, topics, body)
                 local_log_bytes[read.rows] = read.sizes
+                if len(read.directories.path) > 1:
+                    directory[read.rows] = np.where(
+                        read.directory < MOST_LOG_DIRS, read.directory, UNKNOWN
+                    )
                 volume = self._volumes.of(broker, read.directories)
                 disks[broker] = BrokerDisks(read.directories, volume)
                 if read.error_code:
                     problems.append(from_code(LOG_DIRS.name, read.error_code, read.reason, broker))
         self.problems = tuple(problems)
-        return LogDirSizes(local_log_bytes, disks)
+        is_due = self._due(placement, directory)
+        return LogDirSizes(placement, local_log_bytes, disks, directory, is_due)
+
+    def _due(self, placement: Placement, directory: Array) -> Array:
+        """[N] replicas in another directory than the bus has, and all of the shards in turn."""
+        self._cycle += 1
+        if self._sent is None or self._sent_of is not placement:
+            self._sent_of, self._sent = placement, np.full(len(directory), UNKNOWN, np.int8)
+        is_known = directory != UNKNOWN
+        is_due = is_known & (directory != self._sent)
+        cuts = placement.replica_cuts
+        for shard in range(self._cycle % REPEAT_CYCLES, placement.shards, REPEAT_CYCLES):
+            is_due[cuts[shard] : cuts[shard + 1]] |= is_known[cuts[shard] : cuts[shard + 1]]
+        self._sent[is_due] = directory[is_due]
+        return is_due
+
+    def send_again(self, _: LogDirSizes) -> None:
+        """Send the directories of all replicas: some did not reach the bus."""
+        self._sent = None
 
     def _read(
         self, broker: int, placement: Placement, topics: frozenset[str], body: bytes
@@ -146,3 +209,38 @@ class LogDirSource(EveryBrokerSource):
         for broker in self._layouts.keys() - set(brokers):
             del self._layouts[broker]
         self._volumes.forget(brokers)
+
+
+def _log_dirs(disks: Mapping[int, BrokerDisks]) -> pa.Table:
+    """A row a directory of these brokers."""
+    path: list[str] = []
+    columns: dict[str, list[Array]] = {c.name: [] for c in LogDirsFrame.columns}
+    for broker, disk in sorted(disks.items()):
+        of_broker = disk.directories
+        count = len(of_broker.path)
+        path += of_broker.path
+        held = of_broker.held_bytes
+        values = {
+            "broker": np.full(count, broker),
+            "number": np.arange(count),
+            "volume": disk.volume,
+            "total_bytes": of_broker.total_bytes,
+            "usable_bytes": of_broker.usable_bytes,
+            "error_code": of_broker.error_code,
+            "is_cordoned": of_broker.is_cordoned,
+            "replica_bytes": held[:, Held.ASSIGNED],
+            "future_bytes": held[:, Held.FUTURE],
+            "unassigned_bytes": held[:, Held.UNASSIGNED],
+            "unlisted_bytes": held[:, Held.UNLISTED],
+        }
+        for name, value in values.items():
+            columns[name].append(value)
+    entries = list(dict.fromkeys(path))
+    place = {each: i for i, each in enumerate(entries)}
+    arrays = [
+        dictionary([place[each] for each in path], texts(entries))
+        if column.name == "log_dir"
+        else numbers(np.concatenate([[], *columns[column.name]]), column.arrow)
+        for column in LogDirsFrame.columns
+    ]
+    return pa.Table.from_arrays(arrays, schema=LogDirsFrame.schema())
