@@ -50,6 +50,7 @@ def log_dirs_frame(given: Sequence[Directory], at_ms: int = NOW_MS, **stamp: Any
         volume=[d.number if d.volume is None else d.volume for d in given],
         total_bytes=[d.total for d in given],
         usable_bytes=[d.usable for d in given],
+        size_is_configured=[False for _ in given],
         error_code=[d.error for d in given],
         is_cordoned=[d.is_cordoned for d in given],
         replica_bytes=[d.replicas for d in given],

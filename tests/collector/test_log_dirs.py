@@ -12,6 +12,7 @@ from streaming.collector.listing import Placement
 from streaming.collector.sources.log_dirs import LogDirSizes, LogDirSource
 from streaming.collector.wire.log_dirs import Held
 from streaming.collector.wire.volumes import LAST_ANSWERS
+from streaming.runtime.config import BrokerCapacity, CapacityConfig
 from tests.collector.test_wire import placement
 from twin.declarations.table import Observation
 from twin.rules.brokers.log_dirs import LogDirsFrame, ReplicaDirsFrame
@@ -203,3 +204,39 @@ def test_a_broker_with_one_directory_sends_no_row_a_replica() -> None:
 def test_no_broker_no_rows() -> None:
     asked = Asked(placement({"a": {0, 1}}))
     assert rows_of(asked.source.read(asked.listed, {}), LogDirsFrame) == []
+
+
+def sized(directories: list[Any], version: int = 3, **capacity: Any) -> tuple[int, int]:
+    """Size and free space of broker 1, where these sizes are configured."""
+    asked = Asked(placement({"a": {0, 1}}), version)
+    asked.source = LogDirSource("c", CapacityConfig(**capacity))
+    asked.source.requests(1, {35: (1, version)})
+    return asked.space(*directories)
+
+
+def test_the_configured_size_counts_where_a_broker_does_not_say_its_own() -> None:
+    logs = directory("/1", logs={("a", 0): 300, ("gone", 0): 20})
+    assert sized([logs], disk_bytes=1_000) == (1_000, 680)
+    assert sized([logs, directory("/2", future={("a", 0): 80})], disk_bytes=1_000) == (1_000, 600)
+    assert sized([logs], disk_bytes=300) == (300, 0)
+    assert sized([directory("/1", 2_000, 900)], 5, disk_bytes=1_000) == (2_000, 900)
+    assert sized([logs]) == (-1, -1)
+
+
+def test_a_broker_may_have_a_size_of_its_own() -> None:
+    own = {"brokers": {"1": BrokerCapacity(disk_bytes=5_000)}, "disk_bytes": 1_000}
+    assert sized([directory("/1")], **own) == (5_000, 5_000)
+    other = {"brokers": {"2": BrokerCapacity(disk_bytes=5_000)}, "disk_bytes": 1_000}
+    assert sized([directory("/1")], **other) == (1_000, 1_000)
+    off = {"brokers": {"1": BrokerCapacity(disk_bytes=-1)}, "disk_bytes": 1_000}
+    assert sized([directory("/1")], **off) == (-1, -1)
+
+
+def test_a_configured_size_is_said_to_be_one() -> None:
+    asked = Asked(placement({"a": {0}}), version=3)
+    asked.source = LogDirSource("c", CapacityConfig(disk_bytes=1_000))
+    asked.source.requests(1, {35: (1, 3)})
+    rows = rows_of(asked(directory("/1"), directory("/2")), LogDirsFrame)
+    assert [(r["size_is_configured"], r["volume"], r["total_bytes"]) for r in rows] == [
+        (True, 0, 1_000), (True, 0, 1_000)
+    ]  # fmt: skip

@@ -134,6 +134,7 @@ class LogDirUse(ClusterTable, kind="log_dir_use"):
     volume: Int16 = column("number of the first directory on the same volume")
     total_bytes: Int64 = column("size of its volume")
     usable_bytes: Int64 = column("free space of its volume")
+    size_is_configured: Bool = column("both are derived from the configuration", fill=False)
     error_code: Int16 = column(
         "Kafka error code, 0 for none, 56 if it has failed", fill=0, minus_one_is_a_value=True
     )
@@ -173,8 +174,8 @@ def log_dir_use(dirs: ReportedLogDirs, held: LogDirBytes, cycle: Cycle) -> LogDi
     unjudged = np.maximum(dirs.replica_bytes - sum(classes), 0)
     has_listed = dirs.error_code == 0
     of_logs = [np.where(has_listed, each, UNKNOWN) for each in (*classes, unjudged)]
-    same = ("broker", "log_dir", "number", "volume", "total_bytes", "usable_bytes", "error_code",
-            "is_cordoned")  # fmt: skip
+    same = ("broker", "log_dir", "number", "volume", "total_bytes", "usable_bytes",
+            "size_is_configured", "error_code", "is_cordoned")  # fmt: skip
     logs = ("future_bytes", "unassigned_bytes", "unlisted_bytes")
     return LogDirUse.from_values([
         *(getattr(dirs, name) for name in same),

@@ -8,7 +8,7 @@ reads.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
@@ -31,6 +31,7 @@ from streaming.collector.wire.log_dirs import (
     decoded,
 )
 from streaming.collector.wire.volumes import Volumes
+from streaming.runtime.config import CapacityConfig
 from twin.declarations.table import UNKNOWN
 from twin.rules.brokers.log_dirs import MOST_LOG_DIRS, LogDirsFrame, ReplicaDirsFrame
 
@@ -57,6 +58,7 @@ class BrokerDisks:
 
     directories: Directories
     volume: Array
+    size_is_configured: bool = False
 
     @property
     def total_bytes(self) -> int:
@@ -67,6 +69,21 @@ class BrokerDisks:
     def usable_bytes(self) -> int:
         """The free space of its volumes; UNKNOWN before Kafka 3.3."""
         return self._sum(self.directories.usable_bytes)
+
+    def with_size(self, size_bytes: int) -> BrokerDisks:
+        """The same disks, taken for one volume of that size if the broker does not say theirs.
+
+        Its free space is what logs do not take. A size of UNKNOWN changes nothing.
+        """
+        known = self.directories
+        if size_bytes == UNKNOWN or (known.total_bytes != UNKNOWN).any():
+            return self
+        count = len(self.volume)
+        free = max(size_bytes - int(known.held_bytes.sum()), 0)
+        sized = replace(
+            known, total_bytes=np.full(count, size_bytes), usable_bytes=np.full(count, free)
+        )
+        return BrokerDisks(sized, np.zeros(count, np.int64), size_is_configured=True)
 
     def _sum(self, of_directory: Array) -> int:
         """The sum over volumes of known size: one that has several directories counts once."""
@@ -126,10 +143,11 @@ class LogDirSource(EveryBrokerSource):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         """Read in each cycle."""
-        return cls(setup.client_id)
+        return cls(setup.client_id, setup.config.capacity)
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, capacity: CapacityConfig = CapacityConfig()) -> None:
         self._client_id = client_id
+        self._capacity = capacity
         self._encoded: dict[int, EncodedRequest] = {}  # by version
         self._version: dict[int, int] = {}  # by broker
         self._layouts: dict[int, tuple[Placement, KeptLayouts[LogDirsLayout]]] = {}
@@ -164,7 +182,8 @@ class LogDirSource(EveryBrokerSource):
                         read.directory < MOST_LOG_DIRS, read.directory, UNKNOWN
                     )
                 volume = self._volumes.of(broker, read.directories)
-                disks[broker] = BrokerDisks(read.directories, volume)
+                size_bytes = self._capacity.of_broker(broker)["disk_bytes"]
+                disks[broker] = BrokerDisks(read.directories, volume).with_size(size_bytes)
                 if read.error_code:
                     problems.append(from_code(LOG_DIRS.name, read.error_code, read.reason, broker))
         self.problems = tuple(problems)
@@ -226,6 +245,7 @@ def _log_dirs(disks: Mapping[int, BrokerDisks]) -> pa.Table:
             "volume": disk.volume,
             "total_bytes": of_broker.total_bytes,
             "usable_bytes": of_broker.usable_bytes,
+            "size_is_configured": np.full(count, disk.size_is_configured),
             "error_code": of_broker.error_code,
             "is_cordoned": of_broker.is_cordoned,
             "replica_bytes": held[:, Held.ASSIGNED],

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from twin.declarations.table import (
+    Bool,
     Int8,
     Int16,
     Int32,
@@ -47,6 +48,12 @@ class LogDirColumns(Table):
     )
     total_bytes: Int64 = column("size of its volume", source="DescribeLogDirs v4")
     usable_bytes: Int64 = column("free space of its volume", source="DescribeLogDirs v4")
+    size_is_configured: Bool = column(
+        "its broker does not say how large its volumes are (before Kafka 3.3): total_bytes is what "
+        "is configured for all of them, and usable_bytes what logs do not take of that",
+        source="configuration of kafka-twin",
+        fill=False,
+    )
     error_code: Int16 = column(
         "Kafka error code of the directory, 0 for none, 56 if it has failed",
         source="DescribeLogDirs",
