@@ -8,6 +8,7 @@ and blocks that the file system keeps for its administrator.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
@@ -217,9 +218,10 @@ def _other(dirs: ReportedLogDirs) -> Float64:
 
 # ---------------------------------------------------------------- exported
 
-_CLASSES = (
+CLASSES: Final = (
     "tiered", "waiting", "untiered", "unjudged", "future", "unassigned", "unlisted", "other"
 )  # fmt: skip
+"""What is in a log directory, in the order of its columns."""
 
 
 def _of(use: LogDirUse, values: Array) -> ByLogDir:
@@ -251,7 +253,7 @@ def usable_bytes(use: LogDirUse) -> ByLogDir:
 )
 def bytes_by_class(use: LogDirUse) -> Mapping[tuple[str], ByLogDir]:
     """The classes that are known of a directory."""
-    return {(name,): _of(use, getattr(use, f"{name}_bytes")) for name in _CLASSES}
+    return {(name,): _of(use, getattr(use, f"{name}_bytes")) for name in CLASSES}
 
 
 @gauge("failed", "1 if the log directory has failed, else 0.", level="log_dir")
