@@ -30,11 +30,15 @@ from twin.declarations.table import (
     column,
 )
 from twin.rules.brokers.log_dirs import STORAGE_ERROR, LogDirColumns, LogDirs, ReplicaDirs
-from twin.rules.partitions.leaders import Leaders, Roles
+from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.staleness import STALE_MS
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.rules.tiering.tier_states import TierState, TierStates
+from twin.rules.tiering.upload import NeverUploaded, UploadLag
 from twin.tables.state import Assignment, Replicas
+
+_UNTIERED, _UNJUDGED, _TIERED, _NO_LONGER = range(4)
+_KINDS: Final = 4
+"""What a partition is to remote storage: of one that is no longer uploaded, the rest never is."""
 
 
 class LogDirBytes(ShardReport, kind="log_dir_bytes"):
@@ -50,10 +54,13 @@ class LogDirBytes(ShardReport, kind="log_dir_bytes"):
 
 @rule
 def log_dir_bytes(
-    assignment: Assignment, roles: Roles, replicas: Replicas, dirs: ReplicaDirs, leaders: Leaders,
-    configs: TopicConfigs, states: TierStates,
+    assignment: Assignment, roles: Roles, replicas: Replicas, dirs: ReplicaDirs,
+    configs: TopicConfigs, never_uploaded: NeverUploaded, lag: UploadLag,
 ) -> LogDirBytes:  # fmt: skip
-    """The sums of assigned replicas of known size; what is not known to be anything adds none."""
+    """The sums of assigned replicas of known size; what is not known to be anything adds none.
+
+    Of each replica so much waits as its leader has not uploaded, or all that it has.
+    """
     slot = None if roles.is_assigned.all() else np.flatnonzero(roles.is_assigned.ravel())
 
     def assigned(values: Array) -> Array:
@@ -63,51 +70,39 @@ def log_dir_bytes(
     each, at = keys.distinct(assigned(assignment.broker))
     width = int(number.max(initial=UNKNOWN)) + 2
     cell = at * width + (number + 1) if width > 1 else at
-    nothing = np.zeros(len(each) * width, np.int64)
+    cells = len(each) * width
+    is_tiered, is_over = configs.remote_storage == 1, ~np.isnan(never_uploaded.bytes)
+    late = np.where(is_over, never_uploaded.bytes, lag.upload_lag_bytes)
+    late[lag.upload_lag_records == 0] = 0  # also of a leader whose records have no known size
+    kind = np.where(configs.remote_storage == 0, _UNTIERED, _UNJUDGED)
+    kind[is_tiered & ~np.isnan(late)] = _TIERED
+    kind[is_tiered & is_over] = _NO_LONGER
+    late[kind < _TIERED] = 0
+    of_kind = cell + cells * assigned(np.repeat(kind, dirs.number.shape[1]))
 
     def summed(values: Array) -> Int64:
-        if not values.any():  # as of classes that a cluster does not have
-            return nothing
-        sums = np.bincount(cell, assigned(values), minlength=len(nothing))
-        return np.rint(sums).astype(np.int64)
+        """[kinds, cells]"""
+        sums = np.bincount(of_kind, assigned(values), minlength=cells * _KINDS)
+        return np.rint(sums).astype(np.int64).reshape(_KINDS, -1)
 
     held = np.maximum(replicas.local_log_bytes, 0)
-    is_tiered = configs.remote_storage == 1
-    never = summed(held * (configs.remote_storage == 0)[:, None])
-    tiered = waiting = nothing
-    if is_tiered.any():
-        late = np.rint(waiting_share(replicas, leaders, states) * held)
-        is_judged = is_tiered[:, None] & ~np.isnan(late)
-        late = np.where(is_judged, late, 0)
-        never_late = summed(late * (states.tier_state == TierState.COPIES_DISABLED)[:, None])
-        all_late = summed(late)
-        tiered = summed(held * is_judged) - all_late
-        waiting, never = all_late - never_late, never + never_late
-    row = np.flatnonzero(np.bincount(cell, minlength=len(nothing)))
-    columns = (tiered, waiting, never, summed(roles.is_offline))
+    sums = summed(held)
+    waits = np.zeros_like(sums)
+    if late.any():
+        waits = summed(np.rint(np.minimum(late[:, None], held)))
+    is_offline, offline = assigned(roles.is_offline), np.zeros(cells, np.int64)
+    if is_offline.any():
+        offline = np.bincount(cell[is_offline], minlength=cells)
+    row = np.flatnonzero(np.bincount(cell, minlength=cells))
+    uploaded = sums - waits
     return LogDirBytes(
         each[row // width].astype(np.int32),
         (row % width - 1).astype(np.int8),
-        *(values[row] for values in columns),
+        tiered_bytes=(uploaded[_TIERED] + uploaded[_NO_LONGER])[row],
+        waiting_bytes=waits[_TIERED][row],
+        untiered_bytes=(sums[_UNTIERED] + waits[_NO_LONGER])[row],
+        offline_replicas=offline[row],
     )
-
-
-def waiting_share(replicas: Replicas, leaders: Leaders, states: TierStates) -> Float64:
-    """[P, R] the share of a local log that is in no remote storage, by offsets; NaN if unknown.
-
-    Records are taken to be of one size. What is uploaded is what the leader knows.
-    """
-    uploaded, state = leaders.last_tiered_offset, states.tier_state
-    has_nothing = state == TierState.NOTHING_UPLOADED
-    is_known = has_nothing | ((state != UNKNOWN) & (uploaded != UNKNOWN))
-    first = np.where(has_nothing, 0, uploaded + 1)[:, None]
-    start, end = replicas.local_log_start_offset, replicas.log_end_offset
-    records = np.maximum(end - start, 1)  # an empty log has no bytes either
-    share = np.maximum(end - np.maximum(first, start), 0) / records
-    unknown = ~is_known[:, None] | (start < 0) | (end < 0)
-    if unknown.any():
-        share[unknown] = np.nan
-    return share
 
 
 class ReportedLogDirs(ShardReport, LogDirColumns, kind="reported_log_dirs"):
