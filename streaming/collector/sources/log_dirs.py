@@ -37,7 +37,8 @@ from twin.rules.brokers.log_dirs import MOST_LOG_DIRS, LogDirsFrame, ReplicaDirs
 
 LOG_DIRS: Final = About(
     "log dirs",
-    "local log sizes, so that thresholds in bytes are assumed to be met",
+    "local log sizes and disks: thresholds in bytes are assumed to be met, and no log directory "
+    "that has failed is named",
     Acl("DESCRIBE", "cluster"),
     needs=(Needed(DescribeLogDirsRequest, "Kafka 1.0"),),
 )
