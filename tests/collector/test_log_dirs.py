@@ -82,6 +82,25 @@ def test_a_write_between_the_two_numbers_of_a_volume_makes_no_second_volume_of_i
     assert found == (2_000, 799)
 
 
+def test_a_volume_that_is_written_all_the_time_is_one_after_a_minute() -> None:
+    """Its free space is never the same for both."""
+    asked, total = Asked(), 1_000_000
+    found = [
+        asked.space(directory("/1", total, 9_000 - i), directory("/2", total, 8_900 - i))
+        for i in range(LAST_ANSWERS)
+    ]
+    assert found[:-1] == [(2 * total, 17_900 - 2 * i) for i in range(LAST_ANSWERS - 1)]
+    assert found[-1] == (total, 9_000 - (LAST_ANSWERS - 1))
+
+
+def test_a_disk_that_overtakes_another_stays_one_of_its_own() -> None:
+    asked, total = Asked(), 1_000_000
+    for i in range(-40, 41):
+        usable = 50_000 + 19 * i + (i == 0)  # nearly the same in ten answers, never equal
+        found = asked.space(directory("/1", total, 50_000), directory("/2", total, usable))
+        assert found[0] == 2 * total, i
+
+
 def test_a_volume_that_has_grown_is_no_longer_that_of_its_neighbour() -> None:
     asked = Asked()
     asked.space(directory("/d/1", 1_000, 400), directory("/d/2", 1_000, 400))

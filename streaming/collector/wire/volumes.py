@@ -1,9 +1,9 @@
 """Which log directories of a broker are on one volume, by what their sizes do.
 
-No request says it. Two directories on one volume have the same total, and mostly the same free
-space: Kafka asks for it directory by directory, so writes between two of these calls may make it
-differ in one answer (ReplicaManager.describeLogDirs, Kafka 4.3). Two volumes of one size have the
-same free space for as long as both are empty.
+No request says it. Two directories on one volume have the same total and the same free space, but
+Kafka asks for it directory by directory (ReplicaManager.describeLogDirs, Kafka 4.3): while much is
+written, it differs a little in every answer. Two volumes of one size have the same free space for
+as long as both are empty, and nearly the same when one overtakes the other.
 """
 
 from __future__ import annotations
@@ -19,22 +19,26 @@ from streaming.collector.wire.log_dirs import Directories
 from twin.declarations.table import UNKNOWN
 
 LAST_ANSWERS: Final = 12
-"""Directories are on one volume if their free space was equal in one of so many answers, which are
-a minute by default, and their totals are equal now."""
+"""Directories with equal totals are on one volume if their free space was equal in one of so many
+answers, or nearly so in each of them. They are a minute by default."""
+
+NEARLY: Final = 1e-4
+"""Of the total: 100 MB of 1 TB are written in a tenth of a second at most."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The answers of one broker so far. ``equal_at``: [D, D] the last one with equal free space."""
+    """The answers of one broker so far. Shapes: [D, D] pairs of directories."""
 
     path: tuple[str, ...]
-    equal_at: Array
+    equal_at: Array  # the last one with equal free space
+    nearly: Array  # how many in a row, up to the last one, had nearly equal free space
     answers: int = 0
 
 
 @dataclass(slots=True)
 class Volumes:
-    """Remembers when the free space of two directories was last equal."""
+    """Remembers when the free space of two directories was equal, or nearly so."""
 
     _of_broker: dict[int, _Seen] = field(default_factory=dict)
 
@@ -49,12 +53,15 @@ class Volumes:
             return own
         seen = self._of_broker.get(broker)
         if seen is None or seen.path != directories.path:
-            never = np.full((count, count), -LAST_ANSWERS, np.int64)
-            seen = self._of_broker[broker] = _Seen(directories.path, never)
+            none = np.zeros((count, count), np.int64)
+            seen = self._of_broker[broker] = _Seen(directories.path, none - LAST_ANSWERS, none)
         total, usable = directories.total_bytes, directories.usable_bytes
         same_total = (total[:, None] == total) & (total != UNKNOWN)
-        seen.equal_at[same_total & (usable[:, None] == usable)] = seen.answers
-        together = same_total & (seen.answers - seen.equal_at < LAST_ANSWERS)
+        apart = np.abs(usable[:, None] - usable)
+        seen.equal_at[same_total & (apart == 0)] = seen.answers
+        seen.nearly = np.where(same_total & (apart <= NEARLY * total), seen.nearly + 1, 0)
+        together = seen.answers - seen.equal_at < LAST_ANSWERS
+        together = same_total & (together | (seen.nearly >= LAST_ANSWERS))
         seen.answers += 1
         volume = own
         while True:  # until what is together with the second is together with the first

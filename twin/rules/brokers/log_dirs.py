@@ -44,7 +44,7 @@ class LogDirColumns(Table):
     number: Int16 = column("its place among the broker's directories, sorted by path")
     volume: Int16 = column(
         "number of the first directory on the same volume: their totals are equal, and their free "
-        "space was so within a minute"
+        "space was so within a minute, or nearly so all that time"
     )
     total_bytes: Int64 = column("size of its volume", source="DescribeLogDirs v4")
     usable_bytes: Int64 = column("free space of its volume", source="DescribeLogDirs v4")
