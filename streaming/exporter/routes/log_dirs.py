@@ -22,6 +22,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
     return [
         Endpoint(
             path="/api/v1/brokers/log-dirs",
+            tool="log_dirs",
             summary="every [log directory](#a-log-directory), and what is in it",
             answer=answer,
             schema=LOG_DIR_LIST,
