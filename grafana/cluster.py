@@ -429,6 +429,57 @@ def _brokers() -> Json:
     )
 
 
+_CLASSES: Final = {
+    "tiered": "Uploaded",
+    "waiting": "To upload",
+    "untiered": "Not tiered",
+    "unjudged": "Unknown",
+    "future": "Moved in",
+    "unassigned": "Of nobody",
+    "unlisted": "Not observed",
+    "other": "Other",
+}
+"""What is in a log directory, by the value of the label class."""
+
+
+def _log_dirs() -> Json:
+    def expr(name: str, **chosen: str) -> str:
+        return _HERE.latest(f"log_dir_{name}", "broker", "log_dir", **chosen)
+
+    yes = Look(mapping={"1": ("yes", "red"), "0": ("no", "transparent")})
+    return table(
+        "Log directories",
+        "What is in each by class: sizes of segments, without indexes. Free and size are of the "
+        "volume, other files too, at the first directory of one that several are on.",
+        ("broker", "log_dir"),
+        [
+            TableColumn("Failed", expr("failed"), yes),
+            TableColumn("Offline replicas", expr("offline_replicas"), Look(steps=NONE_OR_RED)),
+            TableColumn("Free", expr("usable_bytes"), Look("bytes")),
+            TableColumn("Size", expr("total_bytes"), Look("bytes")),
+            *(
+                TableColumn(title, expr("bytes", **{"class": name}), Look("bytes"))
+                for name, title in _CLASSES.items()
+            ),
+        ],
+        sort="Failed",
+        empty="No log directory is known: brokers do not describe them",
+    )
+
+
+def _free_by_log_dir() -> Json:
+    def expr(name: str) -> str:
+        return _HERE.latest(f"log_dir_{name}", "broker", "log_dir")
+
+    return lines(
+        "Free by log directory",
+        "Free space of the volume of each log directory as a share of its size.",
+        [PanelQuery(f"{expr('usable_bytes')} / {expr('total_bytes')}", "{{broker}} {{log_dir}}")],
+        Look("percentunit", lowest=0),
+        empty="No broker says how large its disks are, as before Kafka 3.3",
+    )
+
+
 def _spare_controllers() -> Json:
     return _count(
         "Controllers to spare",
@@ -503,6 +554,7 @@ DASHBOARD: Final = Dashboard(
             band(5, _spare_controllers(), _controllers(), widths=(5, 19)),
             is_collapsed=True,
         ),
+        row("Disks", band(8, _log_dirs()), band(7, _free_by_log_dir()), is_collapsed=True),
         row("Too small for any loss, and not judged", band(4, *_small()), is_collapsed=True),
         row(
             "Other election rules",

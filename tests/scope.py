@@ -24,6 +24,7 @@ from twin.engine.frames import Frame
 from twin.engine.risks import OpenRisks, RiskConditions, RiskStates
 from twin.engine.state import ShardState
 from twin.remote_log.archive import KINDS, Archive
+from twin.rules.brokers.log_dirs import LogDirsFrame
 from twin.step import step, step_archive
 from twin.tables.enums import CLUSTER_WIDE
 from twin.tables.state import PartitionIndex
@@ -124,6 +125,8 @@ def _of_shard(frame: Frame, shard: int, shards: int, topics: frozenset[str]) -> 
         wanted = pa.array([*topics, CLUSTER_WIDE])
         mask = pc.is_in(pc.cast(rows.column("topic"), pa.string()), value_set=wanted)
         rows = rows.filter(mask)
+    elif frame.header.kind == LogDirsFrame.kind and shard != 0:
+        rows = rows.slice(0, 0)  # one shard has the directories of all brokers
     return Frame(replace(frame.header, shard=shard, shards=shards), rows)
 
 

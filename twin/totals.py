@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import ByBroker, ByRack, Metric
+from twin.declarations.declare import ByBroker, ByLogDir, ByRack, Metric
 from twin.declarations.table import UNKNOWN, Array, Bool
 from twin.engine.catalog import Catalog
 from twin.engine.state import ShardState
@@ -27,7 +27,9 @@ from twin.tables.state import Brokers, GroupOffsets, Groups, PartitionIndex, Top
 LabelValues = tuple[str, ...]
 Samples = dict[LabelValues, float]
 
-SUMMED_LEVELS: Final = frozenset({"cluster", "rack", "broker", "topic", "group", "group_topic"})
+SUMMED_LEVELS: Final = frozenset(
+    {"cluster", "rack", "broker", "log_dir", "topic", "group", "group_topic"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,8 @@ class _Sampler:
         match metric.level:
             case "broker":
                 return self._by_broker(metric, part)
+            case "log_dir":
+                return _by_log_dir(part)
             case "rack":
                 return self._by_rack(metric, part)
             case "topic":
@@ -190,6 +194,11 @@ class _Sampler:
             ((self._groups[g], self._topics[t]), value)
             for g, t, (_, value) in zip(group.tolist(), topic.tolist(), reduced, strict=True)
         ]
+
+
+def _by_log_dir(part: ByLogDir) -> list[tuple[LabelValues, float]]:
+    columns = (part.broker.tolist(), part.log_dir.tolist(), part.values.tolist())
+    return [((str(broker), path), value) for broker, path, value in zip(*columns, strict=True)]
 
 
 def _reduced(metric: Metric, key: Array, values: Array) -> list[tuple[int, float]]:

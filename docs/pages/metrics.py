@@ -23,6 +23,7 @@ _TITLES: Final[Mapping[Level, str]] = {
     "cluster": "Cluster",
     "rack": "Rack",
     "broker": "Broker",
+    "log_dir": "Log directory",
     "topic": "Topic (granularity topic or partition)",
     "partition": "Partition (granularity partition; partitions at risk at any granularity)",
     "replica": "Replica (as their partitions)",

@@ -24,6 +24,7 @@ from streaming.exporter.routes import (
     description,
     events,
     history,
+    log_dirs,
     matrix,
     plans,
     questions,
@@ -62,7 +63,10 @@ def application(
 
 def endpoints(source: ViewSource) -> list[Endpoint]:
     """All endpoints."""
-    groups = (site, cluster_routes, group_routes, matrix, questions, plans, history, report, events)
+    groups = (
+        site, cluster_routes, log_dirs, group_routes, matrix, questions, plans, history, report,
+        events,
+    )  # fmt: skip
     declared = [endpoint for group in groups for endpoint in group.endpoints(source)]
     return [*declared, *description.endpoints(source, declared)]
 

@@ -20,7 +20,7 @@ from streaming.exporter.console_bundle import bundled
 
 FOLDER: Final = Path(__file__).parent / "console"
 FIRST_MODULE: Final = "main.js"
-STYLES: Final = ("theme", "layout", "matrix", "log", "plans", "past", "start")
+STYLES: Final = ("theme", "layout", "matrix", "disks", "log", "plans", "past", "start")
 """Files of ``style/``, in the order in which they apply."""
 
 _MOST_OF_MOMENT: Final = 40

@@ -14,6 +14,7 @@ import msgspec
 from streaming.exporter.views import api as api_views
 from streaming.exporter.views import group_page, runbook, why
 from streaming.exporter.views import groups as groups_views
+from streaming.exporter.views import log_dirs as log_dir_views
 from streaming.exporter.views import matrix as matrix_views
 from streaming.exporter.views import segments as segment_views
 from streaming.history import changes, event_pages
@@ -107,6 +108,10 @@ PROBLEM_LIST: Final[Schema] = obj(
     what="null where no collector has sent a list",
 )
 
+LOG_DIR_LIST: Final[Schema] = obj(
+    {"log_dirs": nullable(listed(ref("LogDir")))}, what="null while a shard has not reported"
+)
+
 _ABOUT_ANSWER: Final[Mapping[str, Schema]] = {
     "observed_at_ms": INTEGER,
     "stale": {**nullable(TEXT), "description": "why the twin is not up"},
@@ -130,6 +135,7 @@ def components(catalog: Catalog) -> dict[str, Any]:
         "Prediction": _prediction(),
         "Problem": obj(fields_of(Problems), what=about(Problems)),
         "Broker": _broker(catalog),
+        "LogDir": obj(log_dir_fields()),
         "Cluster": _cluster(catalog, facts),
         "Loss": _loss(catalog),
         "Group": _group(catalog),
@@ -227,6 +233,25 @@ def _broker(catalog: Catalog) -> Schema:
     risks = nullable(listed({"type": "string", "enum": names}))
     fields = {**broker_fields(), **sums, "risks": risks, "metrics": nullable(obj(measured)), **AGE}
     return obj(fields, optional=sums)
+
+
+def log_dir_fields() -> dict[str, Schema]:
+    """The fields of a log directory."""
+    partition = obj({"topic": TEXT, "partition": INTEGER})
+    fields: dict[str, Schema] = {
+        **{c.name: column_schema(c) for c in log_dir_views.columns()},
+        "volume": {
+            **nullable(TEXT),
+            "description": "path of the broker's first directory on the same volume",
+        },
+        "has_failed": {"type": "boolean", "description": "its broker has taken it out of use"},
+        "offline": {
+            **listed(partition),
+            "description": "if it has failed, partitions that have a replica in it",
+        },
+        "offline_left_out": {**INTEGER, "description": "of these, partitions beyond `limit`"},
+    }
+    return {**fields, **AGE}
 
 
 def _cluster(catalog: Catalog, facts: Schema) -> Schema:

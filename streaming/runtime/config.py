@@ -32,7 +32,7 @@ MAX_MESSAGE_BYTES: Final = 1_048_588
 """Of the bus: Kafka's default; set on the topics, since the cluster may have a lower default."""
 
 _INHERITED: Final = -2
-_OF_CAPACITY: Final = ("bytes_in_per_s", "bytes_out_per_s", "peak_percent")
+_OF_CAPACITY: Final = ("bytes_in_per_s", "bytes_out_per_s", "peak_percent", "disk_bytes")
 
 PREFIX: Final = "KAFKA_TWIN_"
 _SECRET = re.compile(r"password|secret|token|oauth_", re.IGNORECASE)
@@ -120,17 +120,20 @@ class BrokerCapacity(_Section, frozen=True):
     bytes_in_per_s: int = -2
     bytes_out_per_s: int = -2
     peak_percent: int = -2
+    disk_bytes: int = -2
 
 
 class CapacityConfig(_Section, frozen=True):
     """Bytes a second that a broker can take from producers and serve to consumers; -1: off.
 
     ``peak_percent`` counts where no bytes are set: of the most that it carried in the last 7 days.
+    ``disk_bytes`` is the size of its log volumes, where the broker does not say it.
     """
 
     bytes_in_per_s: int = -1
     bytes_out_per_s: int = -1
     peak_percent: int = -1
+    disk_bytes: int = -1
     brokers: dict[str, BrokerCapacity] = msgspec.field(default_factory=dict)
 
     def of_broker(self, broker: int) -> dict[str, int]:
@@ -659,7 +662,7 @@ def _is_network(text: str) -> bool:
 
 
 def _is_capacity(value: int) -> bool:
-    """Off, or a number of bytes a second or of percent."""
+    """Off, or a number of bytes, of bytes a second or of percent."""
     return value == -1 or 0 < value < 1 << 62
 
 

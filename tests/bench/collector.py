@@ -32,8 +32,9 @@ from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle.collector import Collector, send
 from streaming.collector.cycle.observation import CycleResult, ObservationEncoder
 from streaming.collector.listing import Placement
-from streaming.collector.sources import log_dirs, offsets
+from streaming.collector.sources import offsets
 from streaming.collector.sources.timestamps import LocalStarts
+from streaming.collector.wire import log_dirs
 from streaming.collector.wire.brokers import BrokerConnections, EncodedRequest, Versions
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
@@ -205,7 +206,7 @@ def _plainly(brokers: BrokerConnections, placement: Placement) -> np.ndarray:
         for row, body in zip(values, five, strict=False):
             rows, _, numbers, _ = offsets.decoded(body or b"", 11, replicas)
             row[rows] = numbers
-        sizes = log_dirs.decoded(log_dirs_body or b"", 5, replicas)
+        sizes = log_dirs.decoded(log_dirs_body or b"", 5, replicas, set(placement.topic))
         values[-1][sizes.rows] = sizes.sizes
     return values
 

@@ -194,7 +194,7 @@ def test_broker_rows_say_where_they_are_and_that_they_answered(ask: Asker) -> No
     ]  # fmt: skip
     assert all(r["host"].startswith("127.0.0.1:") for r in rows)
     assert all(0 <= r["answered_in_ms"] < DEADLINE_MS for r in rows)
-    assert {(r["log_dir_total_bytes"], r["log_dir_usable_bytes"]) for r in rows} == {(2_000, 800)}
+    assert {(r["log_dir_total_bytes"], r["log_dir_usable_bytes"]) for r in rows} == {(1_000, 400)}
 
 
 def test_a_silent_broker_has_no_replica_rows_and_did_not_answer(

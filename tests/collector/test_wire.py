@@ -16,7 +16,8 @@ from kafka.protocol.metadata import MetadataResponse
 
 from streaming.collector import listing
 from streaming.collector.listing import BrokerReplicas, Placement
-from streaming.collector.sources import log_dirs, offsets
+from streaming.collector.sources import offsets
+from streaming.collector.wire import log_dirs
 from streaming.collector.wire.layouts import Layout, LayoutCursor, places
 from streaming.runtime.kafka.messages import MalformedBytes, OverlongVarint
 
@@ -182,13 +183,13 @@ def log_dirs_answer(draw: Any, topics: dict[str, set[int]], version: int, dirs: 
     results = []
     home = {(t, p): draw(st.integers(0, dirs - 1)) for t, ps in topics.items() for p in sorted(ps)}
     moving = {key: draw(st.booleans()) and dirs > 1 for key in home}
-    for d in range(dirs):
+    for d in draw(st.permutations(range(dirs))):
         listed = []
         for name in draw(st.permutations(sorted(topics))):
             parts = [
                 kind.DescribeLogDirsPartition(
                     partition_index=p,
-                    partition_size=draw(st.integers(0, 2**62)),
+                    partition_size=draw(st.integers(0, 2**50)),
                     offset_lag=draw(INT64),
                     is_future_key=home[name, p] != d,
                 )
@@ -200,28 +201,41 @@ def log_dirs_answer(draw: Any, topics: dict[str, set[int]], version: int, dirs: 
         results.append(
             directory(
                 error_code=0,
-                log_dir=f"/data/{d}",
+                log_dir=draw(st.sampled_from([f"/data/{d}", f"remote://bucket-{d}"])),
                 topics=listed,
                 total_bytes=draw(st.integers(-1, 2**60)),
                 usable_bytes=draw(st.integers(-1, 2**60)),
+                is_cordoned=draw(st.booleans()),
             )
         )
     answer = DescribeLogDirsResponse(throttle_time_ms=draw(INT32), error_code=0, results=results)
     return bytes(answer.encode(version=version))
 
 
+def summed(read: log_dirs.BrokerSizes) -> list[Any]:
+    """What a response says of each directory, as plain values."""
+    found = read.directories
+    columns = (found.error_code, found.total_bytes, found.usable_bytes, found.is_cordoned)
+    return [list(found.path), *(each.tolist() for each in columns), found.held_bytes.tolist()]
+
+
 @given(asked_of(), st.integers(2, 5), st.integers(1, 3), st.data())
 def test_sizes_read_by_numpy_are_the_codecs(
     topics: dict[str, set[int]], version: int, dirs: int, data: st.DataObject
 ) -> None:
-    held = placement(topics).replicas_on(1)
     body = log_dirs_answer(data.draw, topics, version, dirs)
-    layout = log_dirs.LogDirsLayout(body, version, held)
+    listed = {name for name in topics if data.draw(st.booleans())}
+    assigned = {name: topics[name] - {0, 1} for name in listed}
+    held = placement({name: each for name, each in assigned.items() if each}).replicas_on(1)
+    layout = log_dirs.LogDirsLayout(body, version, held, listed)
     read = layout.read(np.frombuffer(body, np.uint8))
-    expected = log_dirs.decoded(body, version, held)
+    expected = log_dirs.decoded(body, version, held, listed)
     assert expected.error_code == 0
-    assert by_row((read.rows, read.sizes)) == by_row((expected.rows, expected.sizes))
-    assert read.disk_space == (expected.disk_space if version >= 4 else log_dirs.DiskSpace())
+    assert by_row((read.rows, read.sizes, read.directory)) == by_row(
+        (expected.rows, expected.sizes, expected.directory)
+    )
+    assert summed(read) == summed(expected)
+    assert version >= 4 or set(read.directories.total_bytes.tolist()) <= {-1}
 
 
 @given(asked_of(), st.data())
@@ -231,7 +245,7 @@ def test_a_truncated_answer_about_disks_is_irregular(
     body = log_dirs_answer(data.draw, topics, 5, 2)
     cut = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(MalformedBytes):
-        log_dirs.LogDirsLayout(body[:cut], 5, placement(topics).replicas_on(1))
+        log_dirs.LogDirsLayout(body[:cut], 5, placement(topics).replicas_on(1), set(topics))
 
 
 @pytest.mark.parametrize("error", ["top", "directory"])
@@ -244,12 +258,14 @@ def test_errors_about_disks_are_left_to_the_codec_and_reported(error: str) -> No
     body = bytes(answer.encode(version=5))
     held = placement({"a": {0}}).replicas_on(1)
     with pytest.raises(MalformedBytes):
-        log_dirs.LogDirsLayout(body, 5, held)
-    read = log_dirs.decoded(body, 5, held)
+        log_dirs.LogDirsLayout(body, 5, held, {"a"})
+    read = log_dirs.decoded(body, 5, held, {"a"})
     assert len(read.rows) == 0
-    assert read.disk_space == log_dirs.DiskSpace()
     assert read.error_code == (31 if error == "top" else 56)
     assert error == "top" or read.reason == "log directory /d"
+    of_directory = read.directories
+    assert of_directory.path == (() if error == "top" else ("/d",))
+    assert of_directory.error_code.tolist() == ([] if error == "top" else [56])
 
 
 @given(st.integers(0, 2**35 - 1))

@@ -25,14 +25,17 @@ from tests.builders import (
     epochs_frame,
     group_offsets_frame,
     groups_frame,
+    partitions_frame,
     problems_frame,
     segments_frame,
 )
 from tests.exporter.serving import served
 from tests.exporter.test_events import Bus
+from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs_frame
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.twin.test_gate import quorum
 from twin.builtin import CATALOG
+from twin.cluster import empty_cluster, reports, step_cluster
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 from twin.engine.state import ShardState
@@ -101,12 +104,17 @@ class Shown:
             where = {"topic": "ledger", "partition": 0} if of_partition else {"broker": 2}
             self.bus.report(kind=kind, text=text, at_ms=now_ms(), **where)
 
-    def show(self, *states: ShardState) -> None:
-        """Serve those shards from now on."""
+    def show(self, *states: ShardState, of_cluster: bool = False) -> None:
+        """Serve those shards from now on; with what they report of the cluster, if asked for."""
         store = SnapshotStore(CATALOG, CLUSTER, states[0].shards)
         for state in states:
             message = codec.encode(replace(state, cluster=CLUSTER))
             assert store.take_snapshot(f"{CLUSTER}/{state.shard}".encode(), message)
+        if of_cluster:
+            own = empty_cluster(CATALOG, states[0].cluster, states[0].shards)
+            own, _ = step_cluster(own, [frame for state in states for frame in reports(state)])
+            message = codec.encode(replace(own, cluster=CLUSTER))
+            assert store.take_snapshot(f"{CLUSTER}/cluster".encode(), message)
         self.view = store.publish()
 
 
@@ -237,3 +245,30 @@ def with_problems(problems: Sequence[tuple[str, int, str, str]]) -> ShardState:
     """The same, and what the collector could not find out: source, broker, error, text."""
     state = small()
     return step(state, [problems_frame(problems, state.observed_at_ms)], state.observed_at_ms)[0]
+
+
+def with_disks() -> ShardState:
+    """The same on brokers with two disks: one of them has failed, and two are one volume."""
+    state = small()
+    at_ms, tib = state.observed_at_ms, 1024 * GIB
+    disks = [
+        Directory(broker, number, 2 * tib, usable, replicas=held, volume=volume)
+        for broker, number, usable, held, volume in (
+            (1, 0, 1_400 * GIB, 520 * GIB, 0), (1, 1, 1_400 * GIB, 90 * GIB, 0),
+            (3, 0, 150 * GIB, 1_700 * GIB, 0), (3, 1, 1_200 * GIB, 800 * GIB, 1),
+            *((broker, 0, 1_000 * GIB, 900 * GIB, 0) for broker in (2, 4, 5, 6)),
+        )
+    ]  # fmt: skip
+    disks[-1] = replace(disks[-1], future=60 * GIB, unassigned=30 * GIB)
+    ledger, payments = (
+        next(part for part in _parts(2, 3_000) if part.topic == topic)
+        for topic in ("ledger", "payments")
+    )
+    where = [(ledger, 2, 1), (ledger, 3, 0), (payments, 3, 1)]
+    frames = [log_dirs_frame([*disks, failed(2, 1)], at_ms), replica_dirs_frame(where, at_ms)]
+    state, _ = step(state, frames, at_ms)
+    offline = [
+        replace(part, offline=(2,)) if part.topic in ("ledger", "scratch") else part
+        for part in _parts(3, 3_000)
+    ]
+    return step(state, [partitions_frame(offline, at_ms + 1)], at_ms + 1)[0]

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from streaming.history.moments import time_text
 from tests.console.browser import NARROW, WIDE, browser, go, page
-from tests.console.cluster import Shown, serving, small, with_problems
+from tests.console.cluster import Shown, serving, small, with_disks, with_problems
 from tests.console.past import serving_past
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "console"
@@ -79,7 +79,24 @@ def main(folder: Path | None) -> None:
                 path = to / f"{name}-{theme}{'-phone' if size is NARROW else ''}.png"
                 tab.screenshot(path=path, full_page=name not in LONG or folder is not None)
                 print(f"{path.stat().st_size:>8} {path}")
+        of_disks(running, to)
         of_past(running, to)
+
+
+def of_disks(running: Browser, to: Path) -> None:
+    """The strips of log directories, alone."""
+    shown = Shown()
+    with serving(shown) as url:
+        for theme, size in (("light", WIDE), ("dark", WIDE), ("light", NARROW)):
+            if to == FOLDER and (theme, size) != ("light", WIDE):
+                continue
+            with page(running, theme=theme, size=size) as tab:
+                shown.show(with_disks(), of_cluster=True)
+                go(tab, f"{url}/#/")
+                settled(tab)
+                path = to / f"disks-{theme}{'-phone' if size is NARROW else ''}.png"
+                tab.get_by_role("region", name="Log directories").screenshot(path=path)
+                print(f"{path.stat().st_size:>8} {path}")
 
 
 def of_past(running: Browser, to: Path) -> None:

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.console.browser import NARROW, WIDE
-from tests.console.cluster import Shown
+from tests.console.cluster import Shown, with_disks
 from tests.console.conftest import Open
 from tests.console.screenshots import VIEWS, settled
 
@@ -34,10 +34,22 @@ def graves(page: Page) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 def test_axe_finds_nothing_serious(open_view: Open, shown: Shown, view: str):
-    """In both themes, on a desk and on a phone."""
     shown.happen()
     page = open_view(view)
     settled(page)
+    assert_nothing_serious(page)
+
+
+def test_axe_finds_nothing_serious_in_strips_of_disks(open_view: Open, shown: Shown):
+    shown.show(with_disks(), of_cluster=True)
+    page = open_view()
+    expect(page.locator(".disks")).to_be_visible()
+    settled(page)
+    assert_nothing_serious(page)
+
+
+def assert_nothing_serious(page: Page) -> None:
+    """In both themes, on a desk and on a phone."""
     for size in (WIDE, NARROW):
         page.set_viewport_size(size)
         for theme in ("light", "dark"):

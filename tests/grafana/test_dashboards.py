@@ -19,6 +19,7 @@ from streaming.grafana.annotate import KINDS
 from streaming.grafana.commands import BY_HAND
 from tests.grafana.pages import ROOT, Json, each_dashboard, panels
 from twin.builtin import CATALOG
+from twin.cluster_rules.log_dirs import CLASSES
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 
@@ -141,6 +142,7 @@ def test_every_query_is_of_one_cluster(dashboard):
 def test_every_value_of_a_label_that_is_asked_for_is_one_the_twin_gives(dashboard):
     possible = {
         **label_values(),
+        "class": set(CLASSES),
         "risk": {risk.name for risk in CATALOG.all_risks},
         "severity": {risk.severity for risk in CATALOG.all_risks},
     }

@@ -99,7 +99,7 @@ RUNS: Final = (
     ),
     Run(
         "life", "five minutes of topics that come, go and move, and the demo's own cluster",
-        _marked("releases", "tests/strangers", "tests/cluster"), 7, 4.3, "releases",
+        _marked("releases", "tests/strangers", "tests/cluster"), 7.5, 4.5, "releases",
         brokers=True, after=_JVMS,
     ),
     Run(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from kafka import TopicPartition
@@ -300,6 +302,7 @@ def log_dir_taken_away(life: Life) -> str:
             f"broker {broker} does not notice that a log directory is gone",
         )  # fmt: skip
         life.agree(f"a log directory of broker {broker} is gone")
+        life.objections += wrong_about_disks(life.stranger, broker, disk)
     finally:
         with suppress(ClusterError):
             life.stranger.cluster.term(broker)
@@ -308,6 +311,33 @@ def log_dir_taken_away(life: Life) -> str:
         life.stranger.cluster.start([broker])
     life.stranger.until(life.stranger.in_sync, 180, f"not all in sync after broker {broker}")
     return f"broker {broker}"
+
+
+def wrong_about_disks(stranger: Stranger, broker: int, failed: Path) -> list[str]:
+    """What the twin says else than that one log directory has failed, and what was in it."""
+    states = BrokerClient(stranger.cluster).partitions(stranger.a_running_broker())
+    offline = {key for key, state in states.items() if broker in state.offline}
+    disks = stranger.get("brokers/log-dirs?limit=1000")["log_dirs"]
+    named = {
+        (each["broker"], each["log_dir"]): {(p["topic"], p["partition"]) for p in each["offline"]}
+        for each in disks
+        if each["has_failed"]
+    }
+    of_brokers = Counter(each["broker"] for each in disks)
+    # All directories of the cluster are on one volume of this machine.
+    volumes = {(each["broker"], each["volume"]) for each in disks if each["broker"] != broker}
+    at_risk = stranger.get("summary")["cluster_risks"]["log_dir_failed"]["brokers"]
+    expected = {
+        "directories that have failed": (named, {(broker, str(failed)): offline}),
+        "brokers at risk": (at_risk, [broker]),
+        "directories of each broker": (set(of_brokers.values()), {2}),
+        "volumes of each other broker": (len(volumes), len(of_brokers) - 1),
+    }
+    return [
+        f"{what}: {mine} in the API, not {theirs}"
+        for what, (mine, theirs) in expected.items()
+        if mine != theirs
+    ]
 
 
 DECK: Final[tuple[Step, ...]] = (

@@ -72,6 +72,7 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
             "access.operators: names users of a proxy: access.proxies",
         ),
         ("[access]\ncertificate = 'tls.crt'", "access.key: certificate and key belong together"),
+        ("[capacity]\ndisk_bytes = 0", "capacity.disk_bytes: must be positive, or -1"),
         ("[capacity]\nbytes_in_per_s = 0", "capacity.bytes_in_per_s: must be positive, or -1"),
         ("[capacity.brokers.x]", "capacity.brokers: 'x' is not the id of a broker"),
         (
@@ -168,12 +169,13 @@ def test_metrics_are_asked_for_by_a_template_and_by_broker(tmp_path):
 def test_a_broker_has_its_own_capacity_or_that_of_all(tmp_path):
     capacity = loaded(
         tmp_path,
-        "[capacity]\nbytes_in_per_s = 5\npeak_percent = 200\n[capacity.brokers]\n"
-        "7 = { bytes_out_per_s = 9 }\n8 = { bytes_in_per_s = -1, peak_percent = -1 }",
+        "[capacity]\nbytes_in_per_s = 5\npeak_percent = 200\ndisk_bytes = 7\n[capacity.brokers]\n"
+        "7 = { bytes_out_per_s = 9, disk_bytes = 8 }\n"
+        "8 = { bytes_in_per_s = -1, peak_percent = -1 }",
         KAFKA_TWIN_CAPACITY_BYTES_OUT_PER_S="6",
     ).capacity
     of_brokers = [tuple(capacity.of_broker(broker).values()) for broker in (1, 7, 8)]
-    assert of_brokers == [(5, 6, 200), (5, 9, 200), (-1, 6, -1)]
+    assert of_brokers == [(5, 6, 200, 7), (5, 9, 200, 8), (-1, 6, -1, 7)]
     assert set(Config().capacity.of_broker(1).values()) == {-1}
 
 

@@ -130,7 +130,10 @@ def test_every_field_parameter_and_word_of_the_api_is_explained_and_no_other():
     parameters = [item for each in declared for item in (each.parameters or {}).items()]
     served = {name for name, parameter in parameters if parameter.place == "query"}
     served |= {each.path.rpartition("/")[2] for each in declared if "/whatif/" in each.path}
-    for path in ("summary", "brokers", "partitions", "groups", "groups/replay", "problems"):
+    for path in (
+        "summary", "brokers", "brokers/log-dirs", "partitions", "groups", "groups/replay",
+        "problems",
+    ):  # fmt: skip
         served |= fields(client.get(f"/api/v1/{path}").json())
     served |= fields(client.get("/api/v1/predictions").json()["predictions"])
     page = (docs.DOCS / "api.md").read_text(encoding="utf-8")

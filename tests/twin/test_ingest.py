@@ -29,6 +29,7 @@ from tests.builders import (
     truncated_logs_frame,
 )
 from tests.examples import examples
+from tests.log_dir_frames import Directory, log_dirs_frame, replica_dirs_frame
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER, UNKNOWN, PartitionTable, ReplicaTable
@@ -274,7 +275,19 @@ def a_cycle(
         frames.append(truncated_logs_frame(part, broker, end, to_offset, cut_ms))
         elected = rng.choice(part.replicas), rng.randint(0, part.epoch)
         frames.append(logged_unclean_election_frame(part, *elected, cut_ms))
+    frames += frames_of_disks(rng, parts, at_ms)
     return [*frames, problems_of(rng, at_ms), *frames_of_groups(rng, parts, at_ms)]
+
+
+def frames_of_disks(rng: random.Random, parts: list[Partition], at_ms: int) -> list[Frame]:
+    """Directories in parts; replicas move between them, and not all of them are named."""
+    disks = [Directory(b, n, usable=rng.randint(0, 9)) for b in range(1, 6) for n in range(3)]
+    listed = [disk for disk in disks if rng.random() < 0.7]
+    named = [(p, b, rng.randint(0, 2)) for p in parts for b in p.replicas if rng.random() < 0.5]
+    return [
+        *(log_dirs_frame(listed[i::2], at_ms, part=i, parts=2) for i in range(2)),
+        replica_dirs_frame(named, at_ms),
+    ]
 
 
 def problems_of(rng: random.Random, at_ms: int) -> Frame:

@@ -27,7 +27,15 @@ from tests.reading import computed
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import builtin
 from twin.builtin import CATALOG
-from twin.declarations.declare import ByBroker, ByRack, KnownValues, Metric, OfReplicas, OfRows
+from twin.declarations.declare import (
+    ByBroker,
+    ByLogDir,
+    ByRack,
+    KnownValues,
+    Metric,
+    OfReplicas,
+    OfRows,
+)
 from twin.declarations.signature import Parameter, Reads
 from twin.declarations.table import UNKNOWN, KeyedTable, PartitionTable, ReplicaTable, SparseTable
 from twin.engine.catalog import Catalog
@@ -126,6 +134,10 @@ def check_values(state: ShardState, metric: Metric, result: Any) -> None:
         case "broker", ByBroker(broker, values):
             assert broker.dtype.kind == "i", name
             assert broker.ndim == 1, name
+            assert (broker >= 0).all(), name
+            assert_numbers(values, broker.shape, name)
+        case "log_dir", ByLogDir(broker, log_dir, values):
+            assert broker.shape == log_dir.shape, name
             assert (broker >= 0).all(), name
             assert_numbers(values, broker.shape, name)
         case "topic", _:

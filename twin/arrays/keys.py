@@ -35,6 +35,16 @@ def find(keys: Int64, targets: Int64) -> Rows:
     return np.where(keys[place] == targets, place, UNKNOWN)
 
 
+def distinct(values: Array) -> tuple[Array, Rows]:
+    """The distinct values, ascending, and [N] the place of each value among them."""
+    if not len(values) or values.min() < 0 or values.max() >= len(values):
+        each, at = np.unique(values, return_inverse=True)
+        return each, at
+    # Small numbers, as ids of brokers are: to count them takes a tenth of sorting them.
+    occurs = np.bincount(values) > 0
+    return np.flatnonzero(occurs).astype(values.dtype), (np.cumsum(occurs) - 1)[values]
+
+
 def find_sorted(keys: Array, targets: Array) -> Rows:
     """The same as ``find``, for ascending keys of numbers or text.
 

@@ -50,8 +50,9 @@ def broker_log_bytes(
     """The sums of assigned replicas; a broker that serves and has none holds nothing."""
     serves = brokers.listed & (brokers.fenced != 1)
     broker, size = assignment.broker[roles.is_assigned], replicas.local_log_bytes[roles.is_assigned]
-    each = np.union1d(broker, brokers.broker[serves]).astype(np.int32)
-    at, is_known = keys.find_sorted(each, broker), size != UNKNOWN
+    held_by, at = keys.distinct(broker)
+    each = np.union1d(held_by, brokers.broker[serves]).astype(np.int32)
+    at, is_known = keys.find_sorted(each, held_by)[at], size != UNKNOWN
     total = np.zeros(len(each), np.int64)
     np.add.at(total, at[is_known], size[is_known])
     return BrokerLogBytes(each, total, np.bincount(at[~is_known], minlength=len(each)))

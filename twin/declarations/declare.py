@@ -116,7 +116,7 @@ def expiry(function: F) -> F:
 # ---------------------------------------------------------------- metrics
 
 Level = Literal[
-    "cluster", "rack", "broker", "topic", "partition", "replica",
+    "cluster", "rack", "broker", "log_dir", "topic", "partition", "replica",
     "group", "group_topic", "group_partition",
 ]  # fmt: skip
 
@@ -124,6 +124,7 @@ LEVEL_LABELS: Final[dict[str, tuple[str, ...]]] = {
     "cluster": (),
     "rack": ("rack",),
     "broker": ("broker", "rack"),
+    "log_dir": ("broker", "rack", "log_dir"),
     "topic": ("topic",),
     "partition": ("topic", "partition"),
     "replica": ("topic", "partition", "broker", "rack"),
@@ -142,6 +143,7 @@ class Metric:
         cluster    a number
         rack       ByRack
         broker     ByBroker
+        log_dir    ByLogDir
         topic      [P] numbers, added up (or the highest, by ``combine``) over a topic's partitions
         partition  [P] numbers, KnownValues, or OfRows for few; UNKNOWN and NaN have no series
         replica    [P, R] numbers, KnownValues, or OfReplicas for few
@@ -269,6 +271,15 @@ class ByBroker:
     broker: Array
     values: Array | None = None
     named_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ByLogDir:
+    """[N] log directories, by broker and path, with a number each."""
+
+    broker: Array
+    log_dir: Array
+    values: Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from twin.declarations.declare import EventSource, Metric, Risk, Rule
 from twin.declarations.signature import DeclarationError, Parameter, without_groups
 from twin.declarations.table import ClusterTable, ShardReport, Table
 
-_LEVELS: Final = ("cluster", "broker")
+_LEVELS: Final = ("cluster", "broker", "log_dir")
 """Levels of a metric that a cluster rule's table can have."""
 
 

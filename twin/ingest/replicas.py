@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from twin.arrays import keys
 from twin.declarations.declare import expiry, ingest
@@ -36,18 +37,11 @@ def take_replicas(state: ShardState, frame: Frame) -> ShardState:
     refuse_duplicate_rows(rows, broker)
     if (broker < 0).any():
         raise InvalidFrame("rows", "a replica has a negative broker id")
-    state, row = rows_of(state, rows, create=state.listing.whole_at_ms < at_ms)
+    state, listed, row, slot = places_of(state, rows, broker, at_ms)
     sample = {name: to_numpy(rows.column(name)) for name in LOG_SAMPLE}
-    listed = row >= 0
-    if not listed.all():  # of partitions that this cycle's whole listing does not have
-        row, broker = row[listed], broker[listed]
+    if not listed.all():
+        broker = broker[listed]
         sample = {name: value[listed] for name, value in sample.items()}
-
-    slot = _slot_of(state, row, broker)
-    unlisted = (slot < 0) & (at_ms > state[Partitions].described_at_ms[row])
-    if unlisted.any():
-        state = _with_unlisted(state, row[unlisted], broker[unlisted])
-        slot = _slot_of(state, row, broker)
     place = row * state.slots + slot
     before = state[Replicas]
     fresh = (slot >= 0) & (at_ms > before.sampled_at_ms.ravel()[np.maximum(place, 0)])
@@ -60,6 +54,29 @@ def take_replicas(state: ShardState, frame: Frame) -> ShardState:
         ends = _prior_ends(row[is_prior], broker[is_prior], prior_end[is_prior], at_ms)
         state = state.with_tables(_furthest(state[PriorEnds], ends))
     return state.with_tables(_sampled(before, place, fresh, sample, at_ms))
+
+
+def places_of(
+    state: ShardState, rows: pa.Table, broker: Int32, at_ms: int
+) -> tuple[ShardState, Bool, Rows, Rows]:
+    """The state with a slot for every replica in the frame, and the place of each.
+
+    Returns:
+        the state;
+        [N] whether its partition is in this cycle's whole listing, or that is not there yet;
+        [n] of these, the row;
+        [n] and the slot, UNKNOWN for a replica that a listing no longer has.
+    """
+    state, row = rows_of(state, rows, create=state.listing.whole_at_ms < at_ms)
+    listed = row >= 0
+    if not listed.all():
+        row, broker = row[listed], broker[listed]
+    slot = _slot_of(state, row, broker)
+    unlisted = (slot < 0) & (at_ms > state[Partitions].described_at_ms[row])
+    if unlisted.any():
+        state = _with_unlisted(state, row[unlisted], broker[unlisted])
+        slot = _slot_of(state, row, broker)
+    return state, listed, row, slot
 
 
 @expiry

@@ -44,7 +44,11 @@ class BrokersFrame(Observation, BrokerConfigColumns, BrokerColumns, kind="broker
 
     answered: Bool = column("it answered this cycle within its deadline", fill=False)
     answered_in_ms: Int32 = column("time until its last answer of the cycle")
-    log_dir_total_bytes: Int64 = column("size of its log volumes", source="DescribeLogDirs v4")
+    log_dir_total_bytes: Int64 = column(
+        "size of its log volumes, or what is configured where it does not say that; a volume with "
+        "several log directories counts once",
+        source="DescribeLogDirs v4",
+    )
     log_dir_usable_bytes: Int64 = column(
         "free space of its log volumes", source="DescribeLogDirs v4"
     )

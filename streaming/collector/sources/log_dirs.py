@@ -1,61 +1,111 @@
 """Bytes of each replica on disk, and how full the disks are: DescribeLogDirs.
 
 Needs DESCRIBE on the cluster; without it every value is unknown, and a problem says so. A future
-replica (one that is moved between directories) is not counted: it does not serve reads.
+replica (one that is moved between directories) is not the size of a replica: it does not serve
+reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
-from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
+import pyarrow as pa
+from kafka.protocol.admin import DescribeLogDirsRequest
 
+from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.about import About, Acl, Needed
-from streaming.collector.listing import Array, BrokerReplicas, Placement
+from streaming.collector.listing import Array, Placement
 from streaming.collector.problem import Problem, from_code
-from streaming.collector.reading import Answers, Reading
+from streaming.collector.reading import Answers, Reading, Rows, partition_keys
 from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
-from streaming.collector.wire.layouts import (
-    Irregular,
-    KeptLayouts,
-    Layout,
-    LayoutCursor,
-    partition_records,
-    places,
-    values,
+from streaming.collector.wire.layouts import KeptLayouts
+from streaming.collector.wire.log_dirs import (
+    BrokerSizes,
+    Directories,
+    Held,
+    LogDirsLayout,
+    decoded,
 )
+from streaming.collector.wire.volumes import Volumes
+from streaming.runtime.config import CapacityConfig
 from twin.declarations.table import UNKNOWN
+from twin.rules.brokers.log_dirs import MOST_LOG_DIRS, LogDirsFrame, ReplicaDirsFrame
 
 LOG_DIRS: Final = About(
     "log dirs",
-    "local log sizes, so that thresholds in bytes are assumed to be met",
+    "local log sizes and disks: thresholds in bytes are assumed to be met, and no log directory "
+    "that has failed is named",
     Acl("DESCRIBE", "cluster"),
     needs=(Needed(DescribeLogDirsRequest, "Kafka 1.0"),),
 )
 
 _FIRST_FLEXIBLE: Final = 2
-_RECORD_BYTES: Final = 22  # partition 4, size 8, offset lag 8, is future 1, tags 1
-_SIZE_AT, _LAG_AT, _FUTURE_AT = 4, 12, 20
+
+LOG_DIR_SHARD: Final = 0
+"""The shard that gets the directories of all brokers."""
+
+REPEAT_CYCLES: Final = 12
+"""A shard gets the directories of all of its replicas once in so many cycles, a minute by default,
+for a query that lost its state."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskSpace:
-    """The sum over the disks of one broker, UNKNOWN before Kafka 3.3."""
+@dataclass(frozen=True, slots=True, eq=False)
+class BrokerDisks:
+    """The log directories of one broker. ``volume``: [D] the first directory on the same volume."""
 
-    total_bytes: int = UNKNOWN
-    usable_bytes: int = UNKNOWN
+    directories: Directories
+    volume: Array
+    size_is_configured: bool = False
+
+    @property
+    def total_bytes(self) -> int:
+        """The size of its volumes; UNKNOWN before Kafka 3.3."""
+        return self._sum(self.directories.total_bytes)
+
+    @property
+    def usable_bytes(self) -> int:
+        """The free space of its volumes; UNKNOWN before Kafka 3.3."""
+        return self._sum(self.directories.usable_bytes)
+
+    def with_size(self, size_bytes: int) -> BrokerDisks:
+        """The same disks, taken for one volume of that size if the broker does not say theirs.
+
+        Its free space is what logs do not take. A size of UNKNOWN changes nothing.
+        """
+        known = self.directories
+        if size_bytes == UNKNOWN or (known.total_bytes != UNKNOWN).any():
+            return self
+        count = len(self.volume)
+        free = max(size_bytes - int(known.held_bytes.sum()), 0)
+        sized = replace(
+            known, total_bytes=np.full(count, size_bytes), usable_bytes=np.full(count, free)
+        )
+        return BrokerDisks(sized, np.zeros(count, np.int64), size_is_configured=True)
+
+    def _sum(self, of_directory: Array) -> int:
+        """The sum over volumes of known size: one that has several directories counts once."""
+        known = (self.directories.total_bytes >= 0) & (self.directories.usable_bytes >= 0)
+        counts = known & (self.volume == np.arange(len(self.volume)))
+        return int(of_directory[counts].sum()) if counts.any() else UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LogDirSizes(Reading):
-    """Local log sizes, and the disk space of each broker. Shapes: [N] replicas of the placement."""
+    """Local log sizes, and the disks of each broker. Shapes: [N] replicas of the placement.
 
+    ``directory`` is the number of each replica's log directory, UNKNOWN where its broker has one
+    directory or did not say; ``is_due`` says of which replicas it is sent.
+    """
+
+    placement: Placement
     local_log_bytes: Array
-    disk_space: dict[int, DiskSpace]
+    disks: Mapping[int, BrokerDisks]
+    directory: Array
+    is_due: Array
 
     @property
     def replica_columns(self) -> Mapping[str, Array]:
@@ -66,9 +116,23 @@ class LogDirSizes(Reading):
     def broker_columns(self) -> Mapping[str, Mapping[int, int]]:
         """The disk space of each broker."""
         return {
-            "log_dir_total_bytes": {b: s.total_bytes for b, s in self.disk_space.items()},
-            "log_dir_usable_bytes": {b: s.usable_bytes for b, s in self.disk_space.items()},
+            "log_dir_total_bytes": {b: disks.total_bytes for b, disks in self.disks.items()},
+            "log_dir_usable_bytes": {b: disks.usable_bytes for b, disks in self.disks.items()},
         }
+
+    def tables(self, shard: int) -> Iterator[Rows]:
+        """The directories of all brokers, and those of a shard's replicas that are due."""
+        if shard == LOG_DIR_SHARD:
+            yield LogDirsFrame, _log_dirs(self.disks)
+        first, stop = self.placement.replica_cuts[shard : shard + 2]
+        due = first + np.flatnonzero(self.is_due[first:stop])
+        if len(due):
+            columns = {
+                **partition_keys(self.placement, self.placement.partition_of[due]),
+                "broker": numbers(self.placement.broker[due], pa.int32()),
+                "number": numbers(self.directory[due], pa.int8()),
+            }
+            yield ReplicaDirsFrame, pa.table(columns, schema=ReplicaDirsFrame.schema())
 
 
 class LogDirSource(EveryBrokerSource):
@@ -80,13 +144,18 @@ class LogDirSource(EveryBrokerSource):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         """Read in each cycle."""
-        return cls(setup.client_id)
+        return cls(setup.client_id, setup.config.capacity)
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, capacity: CapacityConfig = CapacityConfig()) -> None:
         self._client_id = client_id
+        self._capacity = capacity
         self._encoded: dict[int, EncodedRequest] = {}  # by version
         self._version: dict[int, int] = {}  # by broker
         self._layouts: dict[int, tuple[Placement, KeptLayouts[LogDirsLayout]]] = {}
+        self._volumes = Volumes()
+        self._sent: Array | None = None  # [N] the directories as the bus has them
+        self._sent_of: Placement | None = None
+        self._cycle = 0
 
     def requests(self, broker: int, versions: Versions) -> list[EncodedRequest]:
         """One request for all log directories of a broker."""
@@ -102,118 +171,97 @@ class LogDirSource(EveryBrokerSource):
     def read(self, placement: Placement, answers: Answers) -> LogDirSizes:
         """Read the answer of each broker."""
         local_log_bytes = np.full(len(placement.broker), UNKNOWN, np.int64)
-        disk_space, problems = {}, []
+        topics = frozenset(placement.topic)
+        directory = np.full(len(placement.broker), UNKNOWN, np.int8)
+        disks, problems = {}, []
         for broker, bodies in answers.items():
             for body in filter(None, bodies):
-                read = self._read(broker, placement, body)
+                read = self._read(broker, placement, topics, body)
                 local_log_bytes[read.rows] = read.sizes
-                disk_space[broker] = read.disk_space
+                if len(read.directories.path) > 1:
+                    directory[read.rows] = np.where(
+                        read.directory < MOST_LOG_DIRS, read.directory, UNKNOWN
+                    )
+                volume = self._volumes.of(broker, read.directories)
+                size_bytes = self._capacity.of_broker(broker)["disk_bytes"]
+                disks[broker] = BrokerDisks(read.directories, volume).with_size(size_bytes)
                 if read.error_code:
                     problems.append(from_code(LOG_DIRS.name, read.error_code, read.reason, broker))
         self.problems = tuple(problems)
-        return LogDirSizes(local_log_bytes, disk_space)
+        is_due = self._due(placement, directory)
+        return LogDirSizes(placement, local_log_bytes, disks, directory, is_due)
 
-    def _read(self, broker: int, placement: Placement, body: bytes) -> BrokerSizes:
+    def _due(self, placement: Placement, directory: Array) -> Array:
+        """[N] replicas in another directory than the bus has, and all of the shards in turn."""
+        self._cycle += 1
+        if self._sent is None or self._sent_of is not placement:
+            self._sent_of, self._sent = placement, np.full(len(directory), UNKNOWN, np.int8)
+        is_known = directory != UNKNOWN
+        is_due = is_known & (directory != self._sent)
+        cuts = placement.replica_cuts
+        for shard in range(self._cycle % REPEAT_CYCLES, placement.shards, REPEAT_CYCLES):
+            is_due[cuts[shard] : cuts[shard + 1]] |= is_known[cuts[shard] : cuts[shard + 1]]
+        self._sent[is_due] = directory[is_due]
+        return is_due
+
+    def send_again(self, _: LogDirSizes) -> None:
+        """Send the directories of all replicas: some did not reach the bus."""
+        self._sent = None
+
+    def _read(
+        self, broker: int, placement: Placement, topics: frozenset[str], body: bytes
+    ) -> BrokerSizes:
         version, replicas = self._version[broker], placement.replicas_on(broker)
         if version >= _FIRST_FLEXIBLE:
             known_for, layouts = self._layouts.get(broker, (None, KeptLayouts()))
             if known_for is not placement:
                 layouts = KeptLayouts()
                 self._layouts[broker] = placement, layouts
-            layout = layouts.find(version, body, lambda: LogDirsLayout(body, version, replicas))
+            layout = layouts.find(
+                version, body, lambda: LogDirsLayout(body, version, replicas, topics)
+            )
             if layout is not None:
                 return layout.read(np.frombuffer(body, np.uint8))
-        return decoded(body, version, replicas)
+        return decoded(body, version, replicas, topics)
 
     def forget(self, brokers: Collection[int]) -> None:
         """Drop the layouts of all brokers except these."""
         for broker in self._layouts.keys() - set(brokers):
             del self._layouts[broker]
+        self._volumes.forget(brokers)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSizes:
-    """The response of one broker. Shapes: [n] replicas of the broker."""
-
-    rows: Array  # [n] index into the replicas of the placement
-    sizes: Array  # [n] bytes
-    disk_space: DiskSpace
-    error_code: int = 0
-    reason: str = ""
-
-
-class LogDirsLayout(Layout):
-    """Positions of the numbers in responses of one shape, without errors.
-
-    Raises:
-        MalformedBytes: the response ends early, or has an error or tagged fields.
-    """
-
-    __slots__ = ("_rows", "_size_at", "_total_at", "_usable_at")
-
-    def __init__(self, body: bytes, version: int, replicas: BrokerReplicas) -> None:
-        cursor = LayoutCursor(body)
-        raw = np.frombuffer(body, np.uint8)
-        variable = [places([cursor.skip(4)], 0, 4)]  # throttle time
-        if version >= 3 and cursor.number(2):
-            raise Irregular("the response has an error")
-        starts, rows, totals = [], [], []
-        for _ in range(cursor.count()):
-            if cursor.number(2):
-                raise Irregular("a log directory has an error")
-            cursor.text()
-            at, row = partition_records(cursor, raw, _RECORD_BYTES, replicas.find)
-            starts.append(at)
-            rows.append(np.where(raw[at + _FUTURE_AT] == 0, row, -1))
-            if version >= 4:
-                totals.append(cursor.skip(16))
-            if version >= 5:
-                cursor.skip(1)  # is the directory cordoned
-            cursor.no_tags()
-        cursor.end()
-        at = np.concatenate([np.zeros(0, np.intp), *starts])
-        row = np.concatenate([np.zeros(0, np.intp), *rows])
-        self._total_at, self._usable_at = places(totals, 0, 8), places(totals, 8, 8)
-        size_at = places(at, _SIZE_AT, 8)
-        variable += [size_at, places(at, _LAG_AT, 8), self._total_at, self._usable_at]
-        super().__init__(body, variable)
-        listed = row >= 0
-        self._rows, self._size_at = row[listed], size_at[listed]
-
-    def read(self, raw: Array) -> BrokerSizes:
-        """The numbers of a response that has this layout."""
-        space = _sum(values(raw, self._total_at), values(raw, self._usable_at))
-        return BrokerSizes(self._rows, values(raw, self._size_at), space)
-
-
-def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> BrokerSizes:
-    """The same numbers, read by the codec, with the last error in the response."""
-    response = DescribeLogDirsResponse.decode(body, version=version)
-    error_code, reason = response.error_code, "local log sizes stay unknown"
-    rows, sizes = [np.zeros(0, np.intp)], [np.zeros(0, np.int64)]
-    for directory in response.results:
-        if directory.error_code:
-            error_code = directory.error_code
-            reason = f"log directory {directory.log_dir}"
-        for topic in directory.topics:
-            current = [p for p in topic.partitions if not p.is_future_key]
-            numbers = np.fromiter((p.partition_index for p in current), np.int64)
-            rows.append(replicas.find(topic.name, numbers))
-            sizes.append(np.fromiter((p.partition_size for p in current), np.int64))
-    row, size = np.concatenate(rows), np.concatenate(sizes)
-    space = _sum(
-        np.array([d.total_bytes for d in response.results], np.int64),
-        np.array([d.usable_bytes for d in response.results], np.int64),
-    )
-    return BrokerSizes(row[row >= 0], size[row >= 0], space, error_code, reason)
-
-
-def _sum(total: Array, usable: Array) -> DiskSpace:
-    """The sum over the directories whose space is known.
-
-    A volume with several directories counts several times.
-    """
-    has_space = (total >= 0) & (usable >= 0)
-    if not has_space.any():
-        return DiskSpace()
-    return DiskSpace(int(total[has_space].sum()), int(usable[has_space].sum()))
+def _log_dirs(disks: Mapping[int, BrokerDisks]) -> pa.Table:
+    """A row a directory of these brokers."""
+    path: list[str] = []
+    columns: dict[str, list[Array]] = {c.name: [] for c in LogDirsFrame.columns}
+    for broker, disk in sorted(disks.items()):
+        of_broker = disk.directories
+        count = len(of_broker.path)
+        path += of_broker.path
+        held = of_broker.held_bytes
+        values = {
+            "broker": np.full(count, broker),
+            "number": np.arange(count),
+            "volume": disk.volume,
+            "total_bytes": of_broker.total_bytes,
+            "usable_bytes": of_broker.usable_bytes,
+            "size_is_configured": np.full(count, disk.size_is_configured),
+            "error_code": of_broker.error_code,
+            "is_cordoned": of_broker.is_cordoned,
+            "replica_bytes": held[:, Held.ASSIGNED],
+            "future_bytes": held[:, Held.FUTURE],
+            "unassigned_bytes": held[:, Held.UNASSIGNED],
+            "unlisted_bytes": held[:, Held.UNLISTED],
+        }
+        for name, value in values.items():
+            columns[name].append(value)
+    entries = list(dict.fromkeys(path))
+    place = {each: i for i, each in enumerate(entries)}
+    arrays = [
+        dictionary([place[each] for each in path], texts(entries))
+        if column.name == "log_dir"
+        else numbers(np.concatenate([[], *columns[column.name]]), column.arrow)
+        for column in LogDirsFrame.columns
+    ]
+    return pa.Table.from_arrays(arrays, schema=LogDirsFrame.schema())

@@ -326,11 +326,12 @@ def _named(
     metric: Metric, values: tuple[str, ...], racks: dict[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Names and values of all labels; a broker's rack comes after its id."""
-    names = [name for name in LEVEL_LABELS[metric.level] if metric.level != "broker"]
-    names = ["broker"] if metric.level == "broker" else names
+    levels = LEVEL_LABELS[metric.level]
+    follows = {"broker", "rack"} <= set(levels)
+    names = [name for name in levels if not (follows and name == "rack")]
     for name, value in zip((*names, *metric.labels), values, strict=True):
         yield name, value
-        if metric.level == "broker" and name == "broker":
+        if follows and name == "broker":
             yield "rack", racks.get(value, "")
 
 

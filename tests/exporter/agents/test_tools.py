@@ -48,6 +48,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
     "summary": ({}, "summary"),
     "brokers": ({}, "brokers"),
     "problems": ({}, "problems"),
+    "log_dirs": ({"failed": True, "limit": 1}, "brokers/log-dirs"),
     "predictions": ({"topic": "moved"}, "predictions"),
     "partitions": ({"at_risk": True, "limit": 2}, "partitions"),
     "partition": ({"topic": "late", "partition": 0}, "partitions/late/0"),

@@ -97,6 +97,7 @@ def forecasts_of(
     is_near = bool((loss <= within_s).any())
     lost_by = run.until_at_most(kept_ms, kept_bytes) if is_near else np.full(len(loss), np.nan)
     remote, loss, lost_by = (np.where(is_unset, np.nan, each) for each in (remote, loss, lost_by))
+    remote = np.where((local_ms == NOT_SET) | (local_bytes == NOT_SET), np.nan, remote)
     remote = np.where(tiered == 0, NEVER, np.where(tiered == 1, remote, np.nan))
     at_end = lags.lag_records == 0
     source = reads.reads_from

@@ -110,6 +110,27 @@ def upload_waits(
     return UploadWaits(np.where(records == UNKNOWN, np.nan, waited))
 
 
+class NeverUploaded(
+    PartitionTable, kind="never_uploaded", on_demand="a difference of the leader's offsets"
+):
+    """[P] what of a partition is not in remote storage, and will not be: copies are disabled."""
+
+    bytes: Float64 = column("estimated at the size of its local records", fill=np.nan)
+
+
+@rule
+def never_uploaded(leaders: Leaders, states: TierStates, sizes: RecordSizes) -> NeverUploaded:
+    """What is behind the last tiered offset; NaN of all other partitions."""
+    late = np.full(len(states.tier_state), np.nan)
+    row = np.flatnonzero(
+        (states.tier_state == TierState.COPIES_DISABLED) & (leaders.last_tiered_offset != UNKNOWN)
+    )
+    first = np.maximum(leaders.last_tiered_offset[row] + 1, leaders.log_start_offset[row])
+    records = np.maximum(leaders.log_end_offset[row] - first, 0)
+    late[row] = np.where(records > 0, records * sizes.bytes_per_record[row], 0)
+    return NeverUploaded(late)
+
+
 @risk(
     "upload_lag_vs_local_retention",
     rank=110,

@@ -7,6 +7,7 @@ import { First } from "../start/first.js";
 import { html } from "../ui.js";
 import { BrokerTable } from "./brokers.js";
 import { choiceHref, choiceOf, losesSomething } from "./choice.js";
+import { Disks } from "./disks.js";
 import { Matrix } from "./matrix.js";
 import { ClusterRisks } from "./risks.js";
 import { Sentence } from "./sentence.js";
@@ -31,7 +32,8 @@ export function ClusterView({ route, pulse }) {
           ${Object.keys(rules).length > 1 && html`<${RuleSwitch} choice=${choice} rules=${rules} />`}<//>
         <${NotJudged} summary=${summary} />
       </section>
-      <${Later} wait=${TABLE_AFTER_MS}>${() => html`<${BrokerTable} brokers=${brokers} rules=${rules} />`}<//>
+      <${Later} wait=${TABLE_AFTER_MS}>${() => html`<${BrokerTable} brokers=${brokers} rules=${rules} />
+        <${Disks} />`}<//>
       </div>
       <div class="side">
         ${losesSomething(choice) ? html`<${LossPanel} choice=${choice} rules=${rules} />` : html`<${Hint} />`}
