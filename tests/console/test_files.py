@@ -170,6 +170,8 @@ IN_JSON_ALONE = {
         "controller_min_isr",
         "high_watermark_source",
         "is_complete",
+        "lag_at_most_records",
+        "lost_by_s",
         "last_stable_offset",
         "lineage_bytes",
         "local_start_batch",

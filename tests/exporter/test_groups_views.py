@@ -24,7 +24,10 @@ from twin.tables.enums import GroupState
 
 COLD = Partition("cold", logs={2: Log(local_start=90)}, log=Log(local_start=40))
 WARM = Partition("warm")
-TIERED = {"remote_storage": 1, "retention_ms": 86_400_000, "retention_bytes": UNKNOWN}
+TIERED = {
+    "remote_storage": 1, "retention_ms": 86_400_000, "retention_bytes": UNKNOWN,
+    "local_retention_ms": UNKNOWN, "local_retention_bytes": UNKNOWN,
+}  # fmt: skip
 
 
 def grouped(*groups: Group, parts: tuple[Partition, ...] = (COLD, WARM)) -> ShardState:

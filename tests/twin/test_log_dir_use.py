@@ -30,7 +30,7 @@ from twin.engine.state import ShardState
 from twin.tables.enums import PendingUpload
 from twin.totals import shard_totals
 
-TIERED = {"remote_storage": 1}
+TIERED = {"remote_storage": 1, "copies_disabled": 0}
 PLAIN = {"remote_storage": 0}
 Where = Sequence[tuple[Partition, int, int]]
 

@@ -107,9 +107,11 @@ class ShardArchive:
         everything = bool(reset.any())
 
         def needed(fields: tuple[Field, ...]) -> list[Field]:
+            # A time that was that of its cycle is another one now, although its table is the same.
             return [
                 each for each in fields
-                if everything or (each.table in due and (sampled or not each.is_measurement))
+                if everything or (sampled and each.is_time)
+                or (each.table in due and (sampled or not each.is_measurement))
             ]  # fmt: skip
 
         written = _changed(self._partition, forms.of(needed(mine)), reset, sampled, mine)

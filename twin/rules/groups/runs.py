@@ -29,7 +29,7 @@ from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.coverage import LastAppends, LocalLog
-from twin.rules.tiering.tier_states import uploads_wait
+from twin.rules.tiering.tier_states import uploads_at_once
 from twin.rules.tiering.warm_up import NEVER
 
 SAME_RATE_S: Final = 60
@@ -213,7 +213,7 @@ def _tail_start(row: Rows, leaders: Leaders, configs: TopicConfigs) -> Int64:
     has_uploads = (configs.remote_storage[row] != 0) & (tiered >= local)
     if not has_uploads.any():
         return local
-    is_prompt = ((configs.copies_disabled != 1) & ~uploads_wait(configs))[row]
+    is_prompt = ((configs.copies_disabled != 1) & uploads_at_once(configs))[row]
     after_uploads = np.where(is_prompt, tiered + 1, leaders.log_end_offset[row])
     return np.where(has_uploads, after_uploads, local)
 
