@@ -14,8 +14,8 @@ from streaming.checks.finding import CheckResult
 from streaming.runtime.jars import JarError, java
 
 MODULES: Final = (
-    "java.desktop", "java.sql", "jdk.crypto.ec", "jdk.incubator.vector", "jdk.security.auth",
-    "jdk.unsupported",
+    "java.desktop", "java.management", "java.sql", "jdk.crypto.ec", "jdk.incubator.vector",
+    "jdk.security.auth", "jdk.unsupported",
 )  # fmt: skip
 """What Spark 4.2 and Kafka's Java client need, with TLS; other modules come with these.
 
