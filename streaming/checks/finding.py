@@ -40,7 +40,12 @@ def missing(
 
 
 def not_known(right: Right, why: str) -> CheckResult:
-    """The result for a right that may be there or not."""
+    """The result for a right of which it is not known whether it is granted.
+
+    Args:
+        right: the right.
+        why: the end of the sentence, which begins with "not known".
+    """
     return CheckResult(f"{right}: not known{why}", right.without)
 
 

@@ -14,10 +14,10 @@ from streaming.checks.finding import CheckResult
 from streaming.runtime.jars import JarError, java
 
 MODULES: Final = (
-    "java.desktop", "java.sql", "jdk.crypto.ec", "jdk.incubator.vector", "jdk.security.auth",
-    "jdk.unsupported",
+    "java.desktop", "java.management", "java.sql", "jdk.crypto.ec", "jdk.incubator.vector",
+    "jdk.security.auth", "jdk.unsupported",
 )  # fmt: skip
-"""What Spark 4.2 and Kafka's Java client need, with TLS; other modules come with these.
+"""Modules of Java that the query needs, also for TLS. ``jlink`` adds those that these require.
 
 Found with runtimes of ``jlink`` that lacked one of them each. A test runs the query with these
 alone (``tests/cluster/test_java_modules.py``).

@@ -71,7 +71,7 @@ def _why_not_writable(folder: Path) -> str:
     except OSError as error:
         return f"{folder}: {error.strerror}"
     if not nearest.is_dir():
-        return f"{nearest} is no folder"
+        return f"{nearest} is not a folder"
     # Not for the real user, who may have started a program of another one.
     may = os.access(
         nearest, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids

@@ -37,7 +37,7 @@ def alter(config: Config, topic: str, **settings: str) -> None:
     values = {name.replace("_", "."): value for name, value in settings.items()}
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, values)
     with KafkaAdminClient(bootstrap_servers=config.cluster.bootstrap) as admin:
-        admin.alter_configs([resource], incremental=True)
+        admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
 
 
 def test_every_setting_has_a_cost() -> None:

@@ -201,9 +201,9 @@ def test_every_program_starts_while_a_bootstrap_address_hangs(
         pipeline.start("exporter")
         since_s = time.time()
         until(lambda: pipeline.observed_since(since_s), 30, "the exporter serves nothing")  # noqa: B023
-        for name in ("collector", "query"):
-            assert pipeline.term(name) == 0
-            pipeline.start(name)
-        is_back = cycle_from_now(pipeline)
-        until(is_back, STARTS_WITHIN_S, "collector and query do not go on")
+    for name in ("collector", "query"):
+        assert pipeline.term(name) == 0
+        pipeline.start(name)
+    since_s = time.time()
+    until(lambda: pipeline.observed_since(since_s), STARTS_WITHIN_S, "it does not start")
     assert all(pipeline.alive(name) for name in pipeline.programs)

@@ -28,7 +28,7 @@ NOBODY = 65_534
 
 
 def lines(config: Config) -> dict[str, str]:
-    """What is said, by key."""
+    """The printed lines, by the setting that they are about."""
     said = map(str, of_places(config))
     return {line.split(": ")[1].split(" ")[0]: line for line in said}
 
@@ -82,7 +82,7 @@ def test_a_file_in_the_place_of_a_folder_is_named(cache: Path) -> None:
     (cache / "file").touch()
     said = lines(Config(health=HealthConfig(folder=str(cache / "file" / "below"))))
     assert said["health.folder"].startswith(
-        f"missing: health.folder: {cache}/file is no folder -> liveness"
+        f"missing: health.folder: {cache}/file is not a folder -> liveness"
     )
 
 

@@ -80,6 +80,15 @@ class Volume:
         (self._folder / "..next").symlink_to(version.name)
         (self._folder / "..next").replace(self._folder / "..data")
 
+    def client(self) -> dict[str, str]:
+        """Settings of a client whose files are ``chain``, ``key`` and ``trusted``."""
+        return {
+            "security_protocol": "SSL",
+            "ssl_cafile": self.path("trusted"),
+            "ssl_certfile": self.path("chain"),
+            "ssl_keyfile": self.path("key"),
+        }
+
     def path(self, name: str) -> str:
         """Where a file is, whatever it holds."""
         return str(self._folder / f"{name}.pem")

@@ -108,7 +108,7 @@ def with_passwords(
         folder: for its files.
         own: the key and the certificate of the broker, as PEM.
         user, password: of the only client.
-        advertised_port: that clients are told.
+        advertised_port: the port that the broker advertises.
     """
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     settings = {

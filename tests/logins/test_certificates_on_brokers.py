@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
@@ -45,15 +44,6 @@ def write_client(volume: Volume, authority: Authority, *trusted: Authority) -> N
     volume.write(chain=chain, key=key, trusted="".join(each.certificate for each in trusted))
 
 
-def section(volume: Volume) -> dict[str, Any]:
-    return {
-        "security_protocol": "SSL",
-        "ssl_cafile": volume.path("trusted"),
-        "ssl_certfile": volume.path("chain"),
-        "ssl_keyfile": volume.path("key"),
-    }
-
-
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[tuple[LocalCluster, str]]:
     """A broker that wants certificates of the old authority, and the address where it does."""
@@ -79,7 +69,7 @@ def read_again(local: LocalCluster, folder: Path) -> None:
 
 def why_not(address: str, volume: Volume) -> str:
     """Why a client of the collector's kind cannot connect; empty where it can."""
-    arguments = clients.arguments(address, section(volume), "cluster")
+    arguments = clients.arguments(address, volume.client(), "cluster")
     try:
         KafkaAdminClient(**arguments, bootstrap_timeout_ms=patient_ms(3_000)).close()
     except Exception as error:  # clients raise many kinds
@@ -93,7 +83,7 @@ def test_all_programs_go_on_when_certificates_and_their_authority_are_renewed(
     local, address = broker
     volume = of_client(tmp_path / "secret", OLD, OLD, NEW)
     left_behind = of_client(tmp_path / "left", OLD, OLD, NEW)
-    pipeline = Pipeline(local, tmp_path, "renewed", address, section(volume))
+    pipeline = Pipeline(local, tmp_path, "renewed", address, volume.client())
     try:
         pipeline.start("collector", "query", "exporter")
         until(pipeline.is_live, STARTS_WITHIN_S, "the programs are not live")
@@ -113,8 +103,8 @@ def test_all_programs_go_on_when_certificates_and_their_authority_are_renewed(
         assert {name: pipeline.process(name).pid for name in pipeline.programs} == before
 
         # Without the new files Java's client is refused as well.
-        assert java_client.checked(address, section(left_behind)) != java_client.ANSWERED
-        assert java_client.checked(address, section(volume)) == java_client.ANSWERED
+        assert java_client.checked(address, left_behind.client()) != java_client.ANSWERED
+        assert java_client.checked(address, volume.client()) == java_client.ANSWERED
 
         local.kill(1)  # so that everybody has to connect again
         local.start([1])

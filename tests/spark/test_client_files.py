@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -39,29 +38,20 @@ def renew(volume: Volume, authority: Authority) -> None:
     volume.write(chain=chain, key=key, trusted=authority.certificate)
 
 
-def client(volume: Volume) -> dict[str, Any]:
-    return {
-        "security_protocol": "SSL",
-        "ssl_cafile": volume.path("trusted"),
-        "ssl_certfile": volume.path("chain"),
-        "ssl_keyfile": volume.path("key"),
-    }
-
-
 def test_a_secret_that_is_renewed_is_seen_once(volume: Volume, authority: Authority) -> None:
-    files = ClientFiles({}, client(volume))
+    files = ClientFiles({}, volume.client())
     assert not files.are_renewed()
     renew(volume, authority)
     with capture_logs() as said:
         assert files.are_renewed()
     assert said[0]["files"] == sorted(volume.path(name) for name in ("chain", "key", "trusted"))
-    assert not ClientFiles(client(volume)).are_renewed()
+    assert not ClientFiles(volume.client()).are_renewed()
 
 
 def test_authorities_that_are_renewed_are_seen(volume: Volume, authority: Authority) -> None:
     chain, key = authority.issue("twin")
     volume.write(chain=chain, key=key, trusted=authority.certificate)
-    files = ClientFiles(client(volume))
+    files = ClientFiles(volume.client())
     volume.write(chain=chain, key=key, trusted=authority.certificate + Authority("2").certificate)
     assert files.are_renewed()
 
@@ -72,13 +62,13 @@ def test_files_that_are_written_again_with_the_same_content_change_nothing(
     chain, key = authority.issue("twin")
     for _ in range(2):
         volume.write(chain=chain, key=key, trusted=authority.certificate)
-        files = ClientFiles(client(volume))
+        files = ClientFiles(volume.client())
     volume.write(chain=chain, key=key, trusted=authority.certificate)
     assert not files.are_renewed()
 
 
 def test_a_certificate_waits_for_its_key(tmp_path: Path, authority: Authority) -> None:
-    """Files that are no volume of Kubernetes are renewed one after the other."""
+    """Outside of Kubernetes, a tool may write the certificate first and the key later."""
     chain, key = tmp_path / "chain", tmp_path / "key"
     pairs = [authority.issue("twin") for _ in range(2)]
     chain.write_text(pairs[0][0])
@@ -98,7 +88,7 @@ def test_a_certificate_waits_for_its_key(tmp_path: Path, authority: Authority) -
 def test_files_that_are_gone_for_a_moment_are_waited_for(
     volume: Volume, authority: Authority
 ) -> None:
-    files = ClientFiles(client(volume))
+    files = ClientFiles(volume.client())
     os.unlink(volume.path("key"))
     with capture_logs() as said:
         assert not files.are_renewed()

@@ -1,4 +1,4 @@
-"""What a broker sends right before it closes the connection is read."""
+"""A transport delivers the data that arrive together with the end of the connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import until
 
 
 class Received:
-    """What the transport reports, in order."""
+    """A protocol that records the calls of its transport in order; None stands for the end."""
 
     _sensors = None
 

@@ -61,8 +61,11 @@ class ArchiveError(UserError):
 
 
 def _is_absence(text: str) -> bool:
-    """Whether delta-rs says by the error that there is no table, and not that it cannot look: it
-    raises the same for a scheme that it does not know, and for a folder that it may not enter."""
+    """Whether the error means that there is no table.
+
+    delta-rs raises the same error for a scheme that it does not know, and for a folder that it may
+    not enter.
+    """
     return "Unknown scheme" not in text and ("Os {" not in text or "kind: NotFound" in text)
 
 

@@ -56,8 +56,10 @@ def other_form(path: str, *, holds_key: bool) -> str:
 
 
 def stamp(path: str | os.PathLike[str]) -> Stamp | None:
-    """What changes when a file does, also behind a symbolic link as Kubernetes has them; None if it
-    cannot be looked at."""
+    """Inode, time of the last change in nanoseconds and size in bytes; None without access.
+
+    Symbolic links are followed: Kubernetes replaces the files of a Secret by changing a link.
+    """
     try:
         of = os.stat(path)
     except OSError:
