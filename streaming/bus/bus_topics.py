@@ -240,7 +240,7 @@ def recorded_shards(config: Config, *, snapshots_only: bool = False) -> int | No
     prefix = f"{config.cluster.name}/".encode()
     for topic in (name.snapshots,) if snapshots_only else (name.observations, name.snapshots):
         try:
-            reader = Reader(config, [topic], _RECENT)
+            reader = Reader(config, [topic], _RECENT, known_within_s=0)
         except BusError as error:
             if error.topic_missing:
                 continue

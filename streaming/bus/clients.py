@@ -21,6 +21,7 @@ from kafka.errors import (
 
 from streaming.bus.keys import Record
 from streaming.runtime.config import MAX_MESSAGE_BYTES, Config
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka import clients
 from twin.arrays.plain import counted
@@ -44,6 +45,11 @@ class Since:
 
 Start = Literal["beginning", "end"] | int | Since
 """Where a reader begins; a number: so many records before the end of each partition."""
+
+KNOWN_WITHIN_S: Final = 2.0
+"""Time in which all brokers know a new topic; they learn of it within some hundred milliseconds."""
+
+_AGAIN_S: Final = 0.1
 
 _LOOK_EVERY_S: Final = 5.0
 """How often a reader without records checks that its topics exist and may be described."""
@@ -215,7 +221,7 @@ class Reader:
 
     def __init__(
         self, config: Config, names: Sequence[str], start: Start | Mapping[str, Start],
-        until: Since | None = None,
+        until: Since | None = None, *, known_within_s: float = KNOWN_WITHIN_S,
     ) -> None:  # fmt: skip
         """Connect and take position, the same in all topics or each topic's own.
 
@@ -224,6 +230,8 @@ class Reader:
             names: of the topics.
             start: where to begin.
             until: has ``caught_up`` once what was written before then is read.
+            known_within_s: time in which a topic that is there is known to the broker that is
+                asked.
 
         Raises:
             BusError: the bus cannot be reached, or a topic does not exist (``topic_missing``).
@@ -249,7 +257,7 @@ class Reader:
         except (KafkaError, OSError, ValueError) as error:
             raise failed(config, error) from None
         try:
-            self._assign(start, until)
+            self._assign(self._known_partitions(known_within_s), start, until)
         except KafkaError as error:
             self.close()
             raise failed(config, error) from None
@@ -271,8 +279,22 @@ class Reader:
             assigned += [TopicPartition(name, p) for p in sorted(partitions)]
         return assigned
 
-    def _assign(self, starts: Start | Mapping[str, Start], until: Since | None) -> None:
-        assigned = self._partitions()
+    def _known_partitions(self, within_s: float) -> list[TopicPartition]:
+        """The partitions to read. A broker learns of a new topic later than the one that created
+        it, so a topic is missing if none of those that are asked knows it within that time."""
+        deadline = Deadline.after_s(within_s)
+        while True:
+            try:
+                return self._partitions()
+            except BusError:
+                if deadline.is_over:
+                    raise
+            time.sleep(_AGAIN_S)
+
+    def _assign(
+        self, assigned: list[TopicPartition], starts: Start | Mapping[str, Start],
+        until: Since | None,
+    ) -> None:  # fmt: skip
         self._consumer.assign(assigned)
         self._starts: dict[TopicPartition, int] = {}
         try:

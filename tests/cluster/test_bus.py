@@ -161,6 +161,16 @@ def test_a_topic_that_is_not_there_is_said(config: Config) -> None:
     assert refusal.value.topic_missing
 
 
+def test_a_reader_waits_until_the_broker_that_it_asks_knows_a_new_topic(config: Config) -> None:
+    creator = threading.Timer(0.3, bus.ensure_topics, [config])
+    creator.start()
+    try:
+        with Reader(config, [bus.topics(config).events], "end", known_within_s=60) as reader:
+            assert reader.poll(100) == []
+    finally:
+        creator.join()
+
+
 def test_a_reader_says_that_its_topic_has_vanished(config: Config) -> None:
     bus.ensure_topics(config)
     topic = bus.topics(config).events
