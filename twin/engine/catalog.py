@@ -290,7 +290,7 @@ def _of_shard(
 
 _OF_SHARDS: Final = (
     state.Topics, state.PartitionIndex, state.Assignment, state.Brokers, state.Groups,
-    state.ReaderRacks, state.GroupOffsets,
+    state.ReaderRacks, state.GroupOffsets, state.FormerOffsets,
 )  # fmt: skip
 """Tables that whoever reads any state expects; in the cluster's own they stay without rows."""
 

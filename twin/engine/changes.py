@@ -15,12 +15,13 @@ import numpy as np
 
 from twin.declarations.declare import Occurrence
 from twin.declarations.table import UNKNOWN
+from twin.engine.former_offsets import groups_of_former
 from twin.engine.risks import OpenRisks
 from twin.engine.rows import common_rows
 from twin.engine.shard_reports import CLUSTER
 from twin.engine.state import ShardState
 from twin.kafka.internal_topics import STOPPING_RISKS, WHAT_STOPS
-from twin.tables.state import GroupOffsets, Groups, PartitionIndex, Partitions, Topics
+from twin.tables.state import PartitionIndex, Partitions, Topics
 
 BROKER_EVENTS_SHARD: Final = 0
 """Every shard observes every broker; one reports them."""
@@ -91,20 +92,17 @@ def _created_and_deleted(
     ]
     for each in deleted:
         yield replace(each, at_ms=after.observed_at_ms)
-    old = {(each.topic, each.partition): row for each, row in zip(deleted, gone, strict=True)}
+    same_names = {(each.topic, each.partition) for each in deleted}
     for row in new.tolist():
         made = _change(after, "partition_created", Occurrence("{p} was created", row))
-        same_name = old.get((made.topic, made.partition))
-        yield made if same_name is None else replace(made, text=_anew(made, before, same_name))
+        groups = groups_of_former(after, row)
+        is_anew = groups is not None or (made.topic, made.partition) in same_names
+        yield replace(made, text=_anew(made.text, groups or [])) if is_anew else made
 
 
-def _anew(made: Change, before: ShardState, row: int) -> str:
+def _anew(text: str, groups: list[str]) -> str:
     """The text of a partition of a topic that was deleted and made anew."""
-    offsets = before[GroupOffsets]
-    first, stop = np.searchsorted(offsets.row, [row, row + 1])
-    here = offsets.group_index[first:stop][offsets.committed_offset[first:stop] != UNKNOWN]
-    groups = sorted(map(str, before[Groups].group[here]))
-    text = f"{made.text}: another topic of that name"
+    text = f"{text}: another topic of that name"
     if not groups:
         return text
     named = ", ".join(groups[:MOST_GROUPS]) + ("" if len(groups) <= MOST_GROUPS else ", ...")

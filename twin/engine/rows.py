@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from twin.arrays import keys
 from twin.declarations.table import UNKNOWN, Array, Bool, Rows, object_array, to_numpy
+from twin.engine.former_offsets import with_former_offsets
 from twin.engine.frames import InvalidFrame
 from twin.engine.state import ShardState
 from twin.tables.state import PartitionIndex, Topics
@@ -24,6 +25,7 @@ _REPLICAS_COMPARED: Final = 8
 
 def without(state: ShardState, gone: Bool) -> ShardState:
     """The state without those rows, and without topics that have none left."""
+    state = with_former_offsets(state, gone)
     state = state.take(np.flatnonzero(~gone))
     index, topics = state[PartitionIndex], state[Topics]
     used = np.isin(np.arange(len(topics.topic)), index.topic_index)

@@ -8,19 +8,21 @@ offsets were read. Each may come first, and in parts.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from twin.arrays import keys
 from twin.declarations.declare import expiry, ingest
+from twin.declarations.signature import Cycle
 from twin.declarations.table import UNKNOWN, Array, Bool, Int32, blank, object_array, to_numpy
 from twin.engine.frames import Frame, FrameHeader, InvalidFrame
 from twin.engine.rows import refuse_duplicates, rows_of
 from twin.engine.state import ShardState
 from twin.tables.columns import GROUP_DESCRIPTION
 from twin.tables.observations import GroupOffsetsFrame, GroupsFrame
-from twin.tables.state import GroupListing, GroupOffsets, Groups, ReaderRacks
+from twin.tables.state import FormerOffsets, GroupListing, GroupOffsets, Groups, ReaderRacks
 
 
 @ingest(GroupsFrame)
@@ -173,6 +175,17 @@ def _listed(state: ShardState, header: FrameHeader) -> ShardState:
     )
     gone = state[Groups].listed_at_ms < at_ms
     return _without_groups(state, gone) if is_whole and gone.any() else state
+
+
+FORMER_STAYS_MS: Final = 7 * 86_400_000
+"""Kafka forgets the offsets of a group without members after seven days by default."""
+
+
+@expiry
+def recent_former_offsets(former: FormerOffsets, cycle: Cycle) -> FormerOffsets:
+    """Drop what groups committed to topics that were deleted long ago."""
+    recent = cycle.observed_at_ms - former.read_at_ms <= FORMER_STAYS_MS
+    return former if recent.all() else former.pick(recent)
 
 
 # ---------------------------------------------------------------- racks of members

@@ -276,3 +276,15 @@ class GroupOffsets(SparseTable, kind="group_offsets", counts_in=(Groups, ReaderR
     read_at_ms: Int64 = column("when it was read")
     assigned: Int8 = column("a member of the group is assigned the partition", tri_state=True)
     rack_index: Int32 = column("row of that member's rack in reader_racks, -1 if not known")
+
+
+class FormerOffsets(KeyedTable, kind="former_offsets"):
+    """[K] what groups had committed to partitions that are deleted, sorted by topic, partition and
+    group."""
+
+    topic: Text = column("topic name", fill="")
+    topic_id: Blob = column("topic id of the deleted topic", fill=b"")
+    partition: Int32 = column("partition number")
+    group: Text = column("group id", fill="")
+    committed_offset: Int64 = column("offset of the next record to read")
+    read_at_ms: Int64 = column("when it was read last")

@@ -24,6 +24,7 @@ _PARTITIONS: Final = {
     "replicas_restored": "got the order of their replicas back by kafka-twin's watch",
     "partition_created": "were created",
     "partition_deleted": "were deleted",
+    "group_skips_records": "were made anew, and groups skip their first records",
     "unclean_election_held": "got a leader by an unclean election that somebody held",
     "kip501_handover": "would have another leader by solution 2 of KIP-501",
 }

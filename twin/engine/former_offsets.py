@@ -1,0 +1,65 @@
+"""Offsets that groups committed to partitions that are gone.
+
+A topic that is made again under the name of a deleted one is another topic. Kafka deletes the
+offsets of a deleted topic, but a consumer that goes on commits its old position to the new one
+(KAFKA-12257), and no broker tells those offsets from others. So they are remembered for a while.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from twin.declarations.table import UNKNOWN, Bool, object_array
+from twin.engine.state import ShardState
+from twin.tables.state import FormerOffsets, GroupOffsets, Groups, PartitionIndex, Topics
+
+_MOST: Final = 10_000
+"""Rows that are kept; those that were read last stay."""
+
+
+def with_former_offsets(state: ShardState, gone: Bool) -> ShardState:
+    """The state that remembers what groups have committed to those partitions.
+
+    Args:
+        state: has the partitions yet.
+        gone: [P] the partition is deleted.
+    """
+    offsets = state[GroupOffsets]
+    offsets = offsets.pick(gone[offsets.row] & (offsets.committed_offset != UNKNOWN))
+    if not len(offsets):
+        return state
+    index, topics = state[PartitionIndex], state[Topics]
+    topic = index.topic_index[offsets.row]
+    news = FormerOffsets(
+        topic=topics.topic[topic],
+        topic_id=topics.topic_id[topic],
+        partition=index.partition[offsets.row],
+        group=state[Groups].group[offsets.group_index],
+        committed_offset=offsets.committed_offset,
+        read_at_ms=offsets.read_at_ms,
+    )
+    both = zip(state[FormerOffsets].values(), news.values(), strict=True)
+    joined = FormerOffsets.from_values(np.concatenate(pair) for pair in both)
+    if len(joined.group) > _MOST:
+        newest = np.argsort(joined.read_at_ms, kind="stable")[-_MOST:]
+        joined = joined.pick(np.sort(newest))
+    order = sorted(range(len(joined.group)), key=list(_keys(joined)).__getitem__)
+    return state.with_tables(joined.pick(np.array(order, np.intp)))
+
+
+def groups_of_former(state: ShardState, row: int) -> list[str] | None:
+    """The groups that committed offsets to a former topic of that partition's name, sorted; None
+    where none of that name is known."""
+    former, index, topics = state[FormerOffsets], state[PartitionIndex], state[Topics]
+    topic = index.topic_index[row]
+    is_it = (former.topic == topics.topic[topic]) & (former.partition == index.partition[row])
+    # As an array, since NumPy would cut trailing zero bytes off a single id.
+    is_it &= former.topic_id != object_array([topics.topic_id[topic]])
+    return sorted(set(former.group[is_it])) if is_it.any() else None
+
+
+def _keys(former: FormerOffsets) -> list[tuple[str, int, str, bytes]]:
+    columns = (former.topic, former.partition.tolist(), former.group, former.topic_id)
+    return list(zip(*columns, strict=True))
