@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.cluster import LocalCluster, free_base_port
 from tests.cluster.broker_client import (
     BROKER_RESOURCE,
     EARLIEST,
@@ -20,6 +20,7 @@ from tests.cluster.broker_client import (
 )
 from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import keys, watching
+from tests.logins.far import far_away
 from tests.reading import conditions
 from tests.waiting import until
 from twin.declarations.table import UNKNOWN
@@ -27,16 +28,21 @@ from twin.engine.changes import changes
 from twin.engine.state import ShardState
 from twin.questions.min_isr import cleared_elrs, with_min_isr
 from twin.rules.reading.open_transactions import OpenTransactions
+from twin.rules.reading.out_of_range import OutOfRangeWindows
 from twin.rules.replication.caught_up import InSync, Lag
 from twin.rules.replication.high_watermark import HighWatermarks, HighWatermarkSource
 from twin.rules.tiering.tier_states import TierState, TierStates
 from twin.rules.tiering.upload import UploadLag
+from twin.tables.state import Replicas
 
 pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
 ALL, ONE = 100, 50
 """Records that are written with acks=all, and with acks=1 once the ISR is below its minimum."""
 
+
+LATE = {"isr_shrink_near", "slow_leader", "out_of_range_window", "transaction_open", "isr_thrash"}
+"""Risks of partitions of which a replica is late, or whose records wait for one."""
 
 MIB = 1 << 20
 
@@ -100,6 +106,40 @@ def test_the_high_watermark_stands_below_min_isr_and_no_transaction_is_open(
             return sync == [1, 1] and watermark(state, topic) == ALL + 2 * ONE
 
         until(is_whole, 60, "the high watermark does not move")
+
+
+def test_a_follower_that_only_the_twin_does_not_reach_is_not_called_late(
+    whole: LocalCluster,
+) -> None:
+    """It fetches and stays in the ISR, so it holds up nobody, whatever its last answer was."""
+    client, topic, tunnel = BrokerClient(whole), "out-of-sight", free_base_port(span=1)
+    client.create(topic, [[1, 2]], {"min.insync.replicas": "2"})
+    elsewhere = {"broker_addresses": f"2=127.0.0.1:{tunnel}"}
+    with (
+        closing(KafkaConsumer(bootstrap_servers=whole.bootstrap)) as consumer,
+        closing(KafkaProducer(bootstrap_servers=whole.bootstrap, acks="all")) as producer,
+        ExitStack() as reached,
+    ):
+        reached.enter_context(far_away(tunnel, whole.bootstrap.split(",")[1], round_trip_s=0))
+        with watching(whole.bootstrap, **elsewhere) as watch:
+            write(producer, topic, ALL)
+            state = watch.look()
+            assert state[Replicas].log_end_offset[row_of(state, topic)].tolist()[:2] == [ALL, ALL]
+            reached.close()
+            is_silent_for_s = time.monotonic() + 30
+            while time.monotonic() < is_silent_for_s:
+                write(producer, topic, ONE)
+                state = watch.look()
+                row = row_of(state, topic)
+                assert watermark(state, topic) == kafkas_watermark(consumer, topic)
+                assert state[Replicas].log_end_offset[row, 1] == ALL
+                assert state[Lag].lag_records[row].tolist()[:2] == [0, 0]  # by the watermark
+                assert state[InSync].in_sync[row].tolist()[:2] == [1, 1]
+                assert row not in state[OpenTransactions].row.tolist()
+                assert state[OutOfRangeWindows].out_of_range[row, 1] == 0
+                assert conditions(state, row).isdisjoint(LATE)
+            assert client.partition(1, topic).isr == {1, 2}
+            assert any(each.broker == 2 for each in watch.problems)
 
 
 def test_uploads_that_never_worked_are_late_by_the_whole_log(cluster: LocalCluster) -> None:

@@ -83,15 +83,16 @@ class Watch:
 
 
 @contextmanager
-def watching(bootstrap: str, *thresholds: config.TopicThreshold) -> Iterator[Watch]:
-    """A twin of the cluster in one shard, with KIP-1303 thresholds for some topics."""
+def watching(bootstrap: str, *thresholds: config.TopicThreshold, **client: str) -> Iterator[Watch]:
+    """A twin of the cluster in one shard, with KIP-1303 thresholds for some topics and with those
+    settings of its client."""
     settings = config.Config(
         cluster=config.ClusterConfig(name="real", bootstrap=bootstrap),
         bus=config.BusConfig(shards=1),
         collector=config.CollectorConfig(config_interval_ms=1_000),
         eligibility=config.EligibilityConfig(topics=list(thresholds)),
     )
-    with BrokerConnections(bootstrap, {}, settings.collector.deadline_ms) as brokers:
+    with BrokerConnections(bootstrap, client, settings.collector.deadline_ms) as brokers:
         yield Watch(settings, brokers)
 
 

@@ -31,10 +31,11 @@ def far_away(port: int, to: str, round_trip_s: float) -> Iterator[None]:
         except OSError:
             near_out.close()
             return
-        await asyncio.gather(
-            _pass_on(near_in, far_out, round_trip_s / 2),
-            _pass_on(far_in, near_out, round_trip_s / 2),
-        )
+        with suppress(asyncio.CancelledError):  # asyncio would log that the network is gone
+            await asyncio.gather(
+                _pass_on(near_in, far_out, round_trip_s / 2),
+                _pass_on(far_in, near_out, round_trip_s / 2),
+            )
 
     async def serve() -> None:
         over = asyncio.Event()
