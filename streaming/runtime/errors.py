@@ -80,7 +80,10 @@ def _quoted(text: str) -> set[str]:
 
 
 def _as_word(form: str) -> str:
-    text = re.escape(form)
+    """Matches the form with as many backslashes as quoting has put before what it escapes: once
+    for each text that quotes another."""
+    text = re.sub(r"(?:\\\\)+", r"\\\\+", re.escape(form))
+    text = re.sub(r"(?<!\\\\\+)(?=['\"])", r"\\\\*", text)
     if len(form) > _WORD:
         return text
     before = r"(?:(?<![^\W_])|(?<=\\[nrt]))" if form[0].isalnum() else ""

@@ -138,6 +138,15 @@ def log_and_raise(text: str, is_thread: bool = False) -> None:
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]  # there is an error
 
 
+@pytest.mark.parametrize("secret", ["Zq'9!", 'Zq"9!', r"Zq\\9!", "Zq+'9!", "Zq\\'\"9!", "Zq'9!'"])
+def test_a_secret_with_quotes_is_hidden_in_a_literal_of_a_text_with_quotes(secret: str):
+    forget_secrets()
+    keep_secret(secret)
+    for text in texts_with(secret):
+        for said in (repr([text]), repr(f"'{text}"), repr(f'"{text}'), repr([repr(text)])):
+            assert "Zq" not in without_secrets(said)
+
+
 def test_a_password_that_is_a_word_hides_that_word_alone():
     keep_secret("kafka")
     assert without_secrets("user kafka, password 'kafka'") == "user ***, password '***'"
