@@ -27,6 +27,7 @@ from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fa
 from tests.collector.older import all_be_kafka
 from tests.waiting import patient_ms
 from twin.declarations.table import UNKNOWN
+from twin.tables.enums import InheritedLimit
 from twin.tables.observations import ConfigsFrame
 
 
@@ -93,6 +94,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
     assert rows["a"] == {
         "min_insync_replicas": 2,
         "min_isr_inherited": 0,
+        "inherited_limits": 0,
         "one_replica_accepted": 0,
         "unclean_leader_election": 0,
         "remote_storage": 1,
@@ -122,6 +124,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
     assert rows[""] == {
         "min_insync_replicas": 1,
         "min_isr_inherited": -1,
+        "inherited_limits": -1,
         "one_replica_accepted": -1,
         "unclean_leader_election": -1,
         "remote_storage": -1,
@@ -175,6 +178,32 @@ def test_effective_local_retention_derives_as_in_kafka(
     configs: dict[str, str], expected_ms: int
 ) -> None:
     assert topic_columns(configs)["local_retention_ms"] == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("own", "local", "expected"),
+    [
+        ({}, {}, {"RETENTION_MS", "LOCAL_MS_IS_RETENTION_MS"}),
+        ({"retention.ms": "9"}, {}, set()),
+        ({"cleanup.policy": "compact"}, {}, set()),
+        ({"cleanup.policy": "compact,delete"}, {}, {"RETENTION_MS", "LOCAL_MS_IS_RETENTION_MS"}),
+        ({"remote.storage.enable": "true"}, {}, {"RETENTION_MS", "LOCAL_RETENTION_MS"}),
+        ({"remote.storage.enable": "true", "retention.ms": "9"}, {}, {"LOCAL_RETENTION_MS"}),
+        ({"remote.storage.enable": "true"}, {"local.retention.ms": "5"}, {"RETENTION_MS"}),
+        ({"remote.storage.enable": "true"}, {"local.retention.ms": "-2"},
+         {"RETENTION_MS", "LOCAL_MS_IS_RETENTION_MS"}),
+        ({"remote.storage.enable": "true", "remote.log.copy.disable": "true"},
+         {"local.retention.ms": "5"}, {"RETENTION_MS", "LOCAL_MS_IS_RETENTION_MS"}),
+    ],
+)  # fmt: skip
+def test_limits_that_a_topic_does_not_set_are_each_brokers_own(
+    own: dict[str, str], local: dict[str, str], expected: set[str]
+) -> None:
+    described = {"retention.ms": "7", "local.retention.ms": "-2", "cleanup.policy": "delete"}
+    others = {"segment.ms", "segment.bytes", "retention.bytes", "local.retention.bytes"}
+    values = described | dict.fromkeys(others, "1") | own | local
+    limits = topic_columns(values, {*others, *own, *local})["inherited_limits"]
+    assert limits == sum(InheritedLimit[name] for name in expected)
 
 
 def test_a_topic_that_is_tiered_and_compacted_is_said_to_be_neither() -> None:

@@ -20,6 +20,7 @@ from twin.tables.enums import (
     BatchKind,
     GroupState,
     GroupType,
+    InheritedLimit,
     PendingUpload,
     ReplicaSelector,
 )
@@ -98,6 +99,11 @@ class ConfigColumns(Table):
         "the topic has no min.insync.replicas of its own, so each leader applies its broker's",
         source="DescribeConfigs",
         tri_state=True,
+    )
+    inherited_limits: Int16 = column(
+        "limits of its logs that the topic does not set, so that each broker applies its own",
+        source="DescribeConfigs",
+        flags=InheritedLimit,
     )
     unclean_leader_election: Int8 = column(
         "unclean.leader.election.enable", source="DescribeConfigs", tri_state=True

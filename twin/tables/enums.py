@@ -27,6 +27,19 @@ class ReplicaFlags(IntFlag):
     REMOVING = 32
 
 
+class InheritedLimit(IntFlag):
+    """Limits of a log that a topic does not set, so each broker applies its own."""
+
+    RETENTION_MS = 1
+    RETENTION_BYTES = 2
+    LOCAL_RETENTION_MS = 4
+    LOCAL_RETENTION_BYTES = 8
+    SEGMENT_MS = 16
+    SEGMENT_BYTES = 32
+    LOCAL_MS_IS_RETENTION_MS = 64  # the local limit is the inherited total one
+    LOCAL_BYTES_IS_RETENTION_BYTES = 128
+
+
 class ReplicaSelector(IntEnum):
     """The kind of a broker's replica.selector.class, which sends consumers to replicas (KIP-392).
 

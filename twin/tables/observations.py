@@ -72,7 +72,7 @@ class ReplicasFrame(Observation, LogSample, ReplicaKey, kind="replicas", version
     """One row a replica that answered, about its own log."""
 
 
-class ConfigsFrame(Observation, ConfigColumns, kind="configs", version=6):
+class ConfigsFrame(Observation, ConfigColumns, kind="configs", version=7):
     """One row a topic, and one under the empty name for cluster-wide values."""
 
 

@@ -91,7 +91,7 @@ class Replicas(ReplicaTable, LogSample, kind="replicas", api="", version=2):
     )
 
 
-class Configs(KeyedTable, ConfigColumns, kind="configs", version=6):
+class Configs(KeyedTable, ConfigColumns, kind="configs", version=7):
     """[C] one row a configured topic, sorted by name; the empty name holds cluster-wide values."""
 
     configured_at_ms: Int64 = column("when it was observed")

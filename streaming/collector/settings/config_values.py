@@ -9,7 +9,7 @@ from typing import Any, Final
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from twin.declarations.table import UNKNOWN
-from twin.tables.enums import NOT_SET, UNLIMITED, ReplicaSelector
+from twin.tables.enums import NOT_SET, UNLIMITED, InheritedLimit, ReplicaSelector
 
 THRESHOLDS: Final = {
     "leader.election.eligible.local.log.ms": "eligible_local_log_ms",
@@ -68,6 +68,24 @@ _DEFAULTS: Final = {
 _NO_LIMIT: Final = -3
 """In these columns, for Kafka's -1."""
 
+_SEGMENT_LIMITS: Final = {
+    "segment.ms": InheritedLimit.SEGMENT_MS,
+    "segment.bytes": InheritedLimit.SEGMENT_BYTES,
+}
+_RETENTION_LIMITS: Final = {
+    "retention.ms": (
+        InheritedLimit.RETENTION_MS,
+        InheritedLimit.LOCAL_RETENTION_MS,
+        InheritedLimit.LOCAL_MS_IS_RETENTION_MS,
+    ),
+    "retention.bytes": (
+        InheritedLimit.RETENTION_BYTES,
+        InheritedLimit.LOCAL_RETENTION_BYTES,
+        InheritedLimit.LOCAL_BYTES_IS_RETENTION_BYTES,
+    ),
+}
+"""By the topic's setting: that it is inherited, that the local one is, that this follows it."""
+
 _LAST_TIERED: Final = "follower.fetch.last.tiered.offset.enable"
 BROKER_OWN_KEYS: Final = (
     "replica.selector.class",
@@ -114,6 +132,7 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
     return {
         "min_insync_replicas": _number(values.get("min.insync.replicas")),
         "min_isr_inherited": UNKNOWN if not values else int("min.insync.replicas" not in own),
+        "inherited_limits": _inherited(values, own, has_local_retention) if values else UNKNOWN,
         "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
         "remote_storage": UNKNOWN if both == 1 else tiered,
         "compacted": compacted,
@@ -217,6 +236,26 @@ def _local_retention(values: Mapping[str, str | None], key: str, has_own: bool) 
     if not text:
         return NOT_SET
     return _retention(values, key) if int(text) == _SAME_AS_RETENTION else int(text)
+
+
+def _inherited(
+    values: Mapping[str, str | None], own: Collection[str], has_local_retention: bool
+) -> InheritedLimit:
+    """The limits that the topic does not set and that delete or roll segments."""
+    found = InheritedLimit(0)
+    for key, limit in _SEGMENT_LIMITS.items():
+        found |= limit if key not in own else 0
+    if "delete" not in (values.get("cleanup.policy") or "").split(","):
+        return found
+    for key, (total, local, follows) in _RETENTION_LIMITS.items():
+        is_inherited = key not in own
+        found |= total if is_inherited else 0
+        has_own = f"local.{key}" in own
+        if has_local_retention and not has_own:
+            found |= local
+        elif not has_local_retention or values[f"local.{key}"] == str(_SAME_AS_RETENTION):
+            found |= follows if is_inherited else 0
+    return found
 
 
 def _upload_delays(

@@ -12,13 +12,15 @@ from twin.declarations.table import (
     Array,
     Bool,
     Int8,
+    Int16,
     Int32,
     Int64,
     PartitionTable,
     UInt8,
     column,
 )
-from twin.tables.enums import NOT_SET
+from twin.rules.partitions.own_limits import own_limits
+from twin.tables.enums import NOT_SET, InheritedLimit
 from twin.tables.state import Assignment, Brokers, Configs, PartitionIndex, Partitions, Topics
 
 
@@ -29,6 +31,10 @@ class TopicConfigs(
 
     min_insync_replicas: Int64 = column("min.insync.replicas")
     min_isr_inherited: Int8 = column("the topic has none of its own", tri_state=True)
+    inherited_limits: Int16 = column(
+        "limits that the topic does not set: they are those of the leader's broker here",
+        flags=InheritedLimit,
+    )
     unclean_leader_election: Int8 = column("unclean.leader.election.enable", tri_state=True)
     unclean_elections: Int8 = column(
         "the controller obeys unclean.leader.election.enable", tri_state=True
@@ -97,12 +103,19 @@ class ControllerMinIsr(PartitionTable, kind="controller_min_isr", api=""):
 
 
 @rule
-def topic_configs(index: PartitionIndex, topics: Topics, configs: Configs) -> TopicConfigs:
-    """The topic's own value, or the cluster-wide one where it does not override it."""
+def topic_configs(
+    index: PartitionIndex,
+    topics: Topics,
+    configs: Configs,
+    partitions: Partitions,
+    brokers: Brokers,
+) -> TopicConfigs:
+    """The topic's own value, or the cluster-wide one where it does not override it; of retention
+    and segments the leader's broker's, where brokers differ."""
     row = keys.find_sorted(configs.topic, topics.topic)
     listed = row != UNKNOWN
     of_partition = index.topic_index.astype(np.intp)  # else numpy converts it for each column
-    values = []
+    values = {}
     for c in TopicConfigs.columns:
         default = configs.cluster_wide(c.name)
         value = np.full(len(topics.topic), default, c.dtype)
@@ -110,8 +123,9 @@ def topic_configs(index: PartitionIndex, topics: Topics, configs: Configs) -> To
             own = getattr(configs, c.name)[row[listed]]
             not_set = NOT_SET if c.fill == NOT_SET else UNKNOWN
             value[listed] = np.where(own == not_set, default, own)
-        values.append(value.take(of_partition))
-    return TopicConfigs(*values)
+        values[c.name] = value.take(of_partition)
+    inherited = values["inherited_limits"]
+    return TopicConfigs(**values | own_limits(values, inherited, partitions.leader, brokers))
 
 
 def holds_unclean_elections(configs: TopicConfigs) -> Bool:
