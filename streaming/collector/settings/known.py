@@ -84,7 +84,7 @@ SETTINGS: Final = (
         min_insync_replicas="the minimum of topics without one of their own, where it leads",
         replica_lag_time_max_ms="when a leader removes a follower: that of the leader's broker",
         log_retention_ms="brokers that differ are named: each deletes by its own, and a topic "
-        "without one is judged by that of the broker that was asked",
+        "without one is judged by that of its leader's broker",
         log_retention_minutes="the same, where no milliseconds are set",
         log_retention_hours="the same, where no minutes are set",
         log_retention_bytes="as log.retention.ms",
