@@ -103,6 +103,24 @@ def test_a_group_that_goes_on_where_the_new_log_has_outgrown_its_offset_skips_re
     assert "consumer_skips_records" in open_risks(life.state)
 
 
+def test_what_a_group_committed_after_the_last_reading_is_of_the_former_topic_too():
+    life = Life(committed=50).passes().passes(anew(end=10), committed=80)
+    for end in (20, 30, 40):
+        life.passes(anew(end=end), committed=80)
+    assert list(life.state[FormerReads].former_offset) == [80]
+    life.passes(anew(end=200), committed=90)
+    assert life.texts("group_skips_records")[0].endswith("it skips up to 80 records")
+
+
+def test_a_group_at_the_end_of_a_busy_new_topic_skips_nothing():
+    """Its offset may be read a moment after the log end, and be beyond it by that alone."""
+    life = Life(committed=50).passes()
+    for end in range(100, 1_000, 100):
+        life.passes(anew(end=end), committed=end + 20)
+    assert life.texts("group_skips_records") == []
+    assert not len(life.state[FormerReads])
+
+
 def test_a_group_that_moved_between_two_readings_has_skipped_as_well():
     life = Life().passes().passes(anew(end=10), committed=50)
     life.passes(anew(end=200), committed=120)

@@ -13,32 +13,34 @@ import numpy as np
 
 from twin.declarations.table import UNKNOWN, Bool, object_array
 from twin.engine.state import ShardState
-from twin.tables.state import FormerOffsets, GroupOffsets, Groups, PartitionIndex, Topics
+from twin.rules.groups.moves import GroupMoves
+from twin.tables.state import FormerOffsets, Groups, PartitionIndex, Topics
 
 _MOST: Final = 10_000
 """Rows that are kept; those that were read last stay."""
 
 
 def with_former_offsets(state: ShardState, gone: Bool) -> ShardState:
-    """The state that remembers what groups have committed to those partitions.
+    """The state that remembers what groups had committed to those partitions a cycle ago: frames
+    of one cycle come in any order, and one of them may have changed it.
 
     Args:
         state: has the partitions yet.
         gone: [P] the partition is deleted.
     """
-    offsets = state[GroupOffsets]
-    offsets = offsets.pick(gone[offsets.row] & (offsets.committed_offset != UNKNOWN))
-    if not len(offsets):
+    moves = state.of_before(GroupMoves)
+    moves = moves.pick(gone[moves.row] & (moves.committed_offset != UNKNOWN))
+    if not len(moves):
         return state
     index, topics = state[PartitionIndex], state[Topics]
-    topic = index.topic_index[offsets.row]
+    topic = index.topic_index[moves.row]
     news = FormerOffsets(
         topic=topics.topic[topic],
         topic_id=topics.topic_id[topic],
-        partition=index.partition[offsets.row],
-        group=state[Groups].group[offsets.group_index],
-        committed_offset=offsets.committed_offset,
-        read_at_ms=offsets.read_at_ms,
+        partition=index.partition[moves.row],
+        group=state.of_before(Groups).group[moves.group_index],
+        committed_offset=moves.committed_offset,
+        read_at_ms=moves.read_at_ms,
     )
     both = zip(state[FormerOffsets].values(), news.values(), strict=True)
     joined = FormerOffsets.from_values(np.concatenate(pair) for pair in both)

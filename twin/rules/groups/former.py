@@ -18,6 +18,7 @@ from twin.arrays import plain
 from twin.declarations.declare import Alert, Occurrence, event, risk, rule
 from twin.declarations.signature import Before, Cycle, Earlier
 from twin.declarations.table import UNKNOWN, Bool, Int64, SparseTable, Text, column, object_array
+from twin.rules.groups.moves import GroupMoves, is_ahead
 from twin.rules.partitions.leaders import Leaders
 from twin.tables.state import (
     FormerOffsets,
@@ -45,6 +46,7 @@ class FormerReads(SparseTable, kind="former_reads"):
 def former_reads(
     former: FormerOffsets,
     offsets: GroupOffsets,
+    moves: GroupMoves,
     groups: Groups,
     topics: Topics,
     index: PartitionIndex,
@@ -52,27 +54,29 @@ def former_reads(
     before: Before[FormerReads],
     cycle: Cycle,
 ) -> FormerReads:
-    """An offset is of the former topic if it has not changed since; or if the group stood beyond
-    the log end with it, and has moved on."""
+    """An offset is of the former topic if the group had committed it there, or a later one if it is
+    beyond the log end now: what the group committed last may not have been read.
+
+    A group whose offset is reset is forgotten; one that moves on from there has skipped records.
+    """
     if not len(former.group):
         return FormerReads.empty()
     old = {key: i for i, key in enumerate(zip(before.row.tolist(), before.group, strict=True))}
+    ahead = is_ahead(moves, leaders)
     found = []
-    for row, group, at, offset in _in_new_topics(former, offsets, groups, topics, index):
+    for row, group, at, known_offset in _in_new_topics(former, offsets, groups, topics, index):
         i, committed = old.get((row, group), UNKNOWN), int(offsets.committed_offset[at])
+        offset = committed if i == UNKNOWN else int(before.former_offset[i])
+        is_former = committed == known_offset or (ahead[at] and committed > known_offset)
+        if committed < offset or (i == UNKNOWN and not is_former):
+            continue
         since_ms = int(before.skipped_at_ms[i]) if i != UNKNOWN else UNKNOWN
-        stood = i != UNKNOWN and before.former_offset[i] == offset
-        if committed != offset and not (stood and committed > offset):
-            continue
+        skipped = int(before.skipped_records[i]) if i != UNKNOWN else UNKNOWN
         start, end = int(leaders.log_start_offset[row]), int(leaders.log_end_offset[row])
-        if stood and since_ms != UNKNOWN:
-            skipped = int(before.skipped_records[i])
-        elif UNKNOWN < start < offset <= end:
+        if since_ms == UNKNOWN and start > UNKNOWN and offset <= end:
+            if start >= offset:
+                continue
             since_ms, skipped = cycle.observed_at_ms, offset - start
-        elif end == UNKNOWN or start < offset:
-            since_ms = skipped = UNKNOWN
-        else:
-            continue
         found.append((row, group, offset, since_ms, skipped))
     found.sort()
     rows, names, *numbers = zip(*found, strict=True) if found else ((),) * 5
