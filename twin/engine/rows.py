@@ -63,11 +63,16 @@ def rows_of(state: ShardState, rows: pa.Table, create: bool = True) -> tuple[Sha
             state = _with_topics(state, names, ids)
         frame_keys = keys.pack(_index_of(state[Topics], names, ids)[number], partition)
     present = _keys(state)
-    row = keys.find_sorted(present, frame_keys)
+    # The replicas of a partition follow each other, so it is searched once.
+    is_next = np.ones(len(frame_keys), bool)
+    np.not_equal(frame_keys[1:], frame_keys[:-1], out=is_next[1:])
+    first = np.flatnonzero(is_next)
+    distinct = frame_keys[first]
+    row = keys.find_sorted(present, distinct)
     if create and (row == UNKNOWN).any():
-        state = _with_rows(state, present, np.unique(frame_keys[row == UNKNOWN]))
-        row = keys.find_sorted(_keys(state), frame_keys)
-    return state, row
+        state = _with_rows(state, present, np.unique(distinct[row == UNKNOWN]))
+        row = keys.find_sorted(_keys(state), distinct)
+    return state, np.repeat(row, np.diff(first, append=len(frame_keys)))
 
 
 def _index_of(topics: Topics, names: Array, ids: Array) -> Array:

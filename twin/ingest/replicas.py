@@ -43,13 +43,12 @@ def take_replicas(state: ShardState, frame: Frame) -> ShardState:
         broker = broker[listed]
         sample = {name: value[listed] for name, value in sample.items()}
     place = row * state.slots + slot
-    before = state[Replicas]
-    fresh = (slot >= 0) & (at_ms > before.sampled_at_ms.ravel()[np.maximum(place, 0)])
-    end = sample["log_end_offset"]
-    prior_end = before.log_end_offset.ravel()[np.maximum(place, 0)]
-    was_silent = before.sampled_at_ms.ravel()[np.maximum(place, 0)] < state.prev_observed_at_ms
-    is_prior = fresh & (sample["error_code"] == 0) & (end != UNKNOWN) & (prior_end != UNKNOWN)
-    is_prior &= (end < prior_end) | was_silent
+    before, held_at = state[Replicas], np.maximum(place, 0)
+    heard_at_ms = before.sampled_at_ms.ravel().take(held_at)
+    fresh = (slot >= 0) & (at_ms > heard_at_ms)
+    end, prior_end = sample["log_end_offset"], before.log_end_offset.ravel().take(held_at)
+    is_prior = (end < prior_end) | (heard_at_ms < state.prev_observed_at_ms)
+    is_prior &= fresh & (sample["error_code"] == 0) & (end != UNKNOWN) & (prior_end != UNKNOWN)
     if is_prior.any():
         ends = _prior_ends(row[is_prior], broker[is_prior], prior_end[is_prior], at_ms)
         state = state.with_tables(_furthest(state[PriorEnds], ends))
@@ -113,7 +112,7 @@ def _sampled(
     good = fresh & (sample["error_code"] == 0)
     held_at = np.maximum(place, 0)
     start = sample["local_log_start_offset"]
-    same_start = start == replicas.local_log_start_offset.ravel()[held_at]
+    same_start = start == replicas.local_log_start_offset.ravel().take(held_at)
     # Mostly all replicas answer: each place takes its answer, and few places keep what they have.
     heard_at_ms = replicas.sampled_at_ms
     answer = np.full(heard_at_ms.shape, UNKNOWN, np.intp)
@@ -125,7 +124,7 @@ def _sampled(
         if name in _ASKED_APART:
             keeps = (value == UNKNOWN) & same_start
             if keeps.any():
-                value = np.where(keeps, old.ravel()[held_at], value)
+                value = np.where(keeps, old.ravel().take(held_at), value)
         columns[name] = new = value.astype(old.dtype, copy=False).take(answer)
         new.ravel()[keeps_place] = old.ravel().take(keeps_place)
     failed = fresh & (sample["error_code"] != 0)
@@ -140,7 +139,7 @@ def _slot_of(state: ShardState, row: Rows, broker: Int32) -> Rows:
     brokers = state[Assignment].broker
     slot = np.full(len(row), UNKNOWN, np.intp)
     for each in range(state.slots):
-        slot[brokers[row, each] == broker] = each
+        np.copyto(slot, each, where=brokers[:, each].take(row) == broker)
     return slot
 
 

@@ -6,7 +6,7 @@ from enum import IntFlag
 
 import numpy as np
 
-from twin.arrays.slots import any_slot
+from twin.arrays.slots import any_slot, in_slots
 from twin.declarations.declare import election_rule, gauge, rule
 from twin.declarations.table import (
     NO_BROKER,
@@ -85,8 +85,10 @@ def kip1303_eligibility(
         age_ms = replicas.sampled_at_ms - replicas.local_start_timestamp_ms
         span = np.where(odd, np.maximum(age_ms, 0), span)
     _, fails = compared(span, local.held_bytes, configs)
-    eligible = ~fails | (configs.remote_storage == 0)[:, None]
-    return Kip1303Eligibility(np.where(is_on[:, None], eligible, UNKNOWN).astype(np.int8))
+    eligible = (~fails).astype(np.int8)
+    eligible[configs.remote_storage == 0] = 1
+    eligible[~is_on] = UNKNOWN
+    return Kip1303Eligibility(eligible)
 
 
 def is_ineligible(eligibility: Kip1303Eligibility, roles: Roles) -> Bool:
@@ -120,7 +122,7 @@ def kip1303_leadership(
     elected, _ = elect(state, ElectionKind.PREFERRED, order)
     first = state.broker[np.arange(len(row)), order[:, 0]]
     stays = elected == state.leader
-    leads_cold = any_slot((state.broker == state.leader[:, None]) & cold)
+    leads_cold = any_slot((state.broker == in_slots(state.leader, cold.shape[1])) & cold)
     kept = stays & leads_cold & (first != state.leader)
     noop = stays & (state.leader != state.broker[:, 0]) & (stock == state.broker[:, 0])
     flags[row] = np.where(kept, LeadershipFlags.COLD_LEADER_KEPT, 0) | np.where(

@@ -104,6 +104,7 @@ class ConfigColumns(Table):
         "limits of its logs that the topic does not set, so that each broker applies its own",
         source="DescribeConfigs",
         flags=InheritedLimit,
+        in_api=False,
     )
     unclean_leader_election: Int8 = column(
         "unclean.leader.election.enable", source="DescribeConfigs", tri_state=True

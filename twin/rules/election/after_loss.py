@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from twin.arrays.slots import any_slot, count_slots
+from twin.arrays.slots import any_slot, count_slots, in_slots
 from twin.declarations.declare import Alert, ByBroker, gauge, other_elections, risk, rule
 from twin.declarations.signature import ByKafka, Cycle, EachRule
 from twin.declarations.table import (
@@ -191,10 +191,11 @@ def _shortfalls(
     roles = electorate.roles
     members, away = in_isr(roles), away_replicas(electorate, brokers, cycle.observed_at_ms)
     stays = members & ~away
-    left = count_slots(stays)[:, None] - stays
-    falls = members & (left < least.min_isr[:, None])
+    slots = members.shape[1]
+    left = in_slots(count_slots(stays), slots) - stays
+    falls = members & (left < in_slots(least.min_isr, slots))
     # One that is elected is enough where one is.
-    alone = falls & (left == 0) & (least.min_isr == 1)[:, None]
+    alone = falls & (left == 0) & in_slots(least.min_isr == 1, slots)
     if alone.any():
         falls &= ~(alone & roles.is_leader & (after.leader != NO_BROKER)[:, None])
         for slot in range(members.shape[1]):

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.arrays.slots import any_slot
+from twin.arrays.slots import any_slot, in_slots
 from twin.declarations.declare import rule
 from twin.declarations.table import (
     NO_BROKER,
@@ -80,13 +80,14 @@ def forecasts(
 ) -> Forecasts:
     """The forecasts of each kind of election, by the same rules that users see."""
     broker = assignment.broker
-    described = (partitions.described_at_ms != UNKNOWN)[:, None] & roles.is_assigned
+    slots = broker.shape[1]
+    described = in_slots(partitions.described_at_ms != UNKNOWN, slots) & roles.is_assigned
     kept = np.uint8(Forecast.IN_ISR | Forecast.IN_ELR | Forecast.IN_LAST_KNOWN_ELR)
     flags = (replicas.replica_flags & kept) | np.uint8(Forecast.IS_DESCRIBED)
     for flag, holds in (
         (Forecast.IS_ACCEPTABLE, candidates.is_acceptable),
-        (Forecast.LEADS_IF_LOST, broker == following.leader[:, None]),
-        (Forecast.LEADS_IF_BALANCED, broker == balanced.leader[:, None]),
+        (Forecast.LEADS_IF_LOST, broker == in_slots(following.leader, slots)),
+        (Forecast.LEADS_IF_BALANCED, broker == in_slots(balanced.leader, slots)),
     ):
         flags |= holds * np.uint8(flag)
     leaving = has_flag(replicas.replica_flags, ReplicaFlags.REMOVING)

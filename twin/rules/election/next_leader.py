@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.arrays.slots import any_slot, count_slots
+from twin.arrays.slots import any_slot, count_slots, in_slots
 from twin.declarations.declare import ByBroker, KnownValues, gauge, other_elections, rule
 from twin.declarations.signature import ByKafka, EachRule, TableGroup
 from twin.declarations.table import (
@@ -106,7 +106,7 @@ def candidates(
         able &= np.isin(assignment.broker, brokers.broker[is_active])
     last = has_flag(replicas.replica_flags, ReplicaFlags.LAST_KNOWN_ELR) & roles.is_assigned
     sole = count_slots(last) == 1
-    return Candidates(able, last & sole[:, None])
+    return Candidates(able, last & in_slots(sole, last.shape[1]))
 
 
 @rule
@@ -163,7 +163,8 @@ def elected_under(
 
 def coverage_of(leader: Int32, electorate: Electorate) -> Int8:
     """[P] the coverage of those replicas, UNKNOWN without a leader."""
-    leader_slots = electorate.assignment.broker == leader[:, None]
+    broker = electorate.assignment.broker
+    leader_slots = broker == in_slots(leader, broker.shape[1])
     coverage = pick_slot(electorate.coverage.coverage, leader_slots.argmax(axis=1))
     return np.where(leader == NO_BROKER, np.int8(UNKNOWN), coverage)
 
@@ -182,7 +183,7 @@ def state_without(
     if electorate.elr_enabled:
         # maybePopulateTargetElr: below min ISR, a replica that leaves the ISR stays eligible.
         short = count_slots(left) < electorate.elr_least.controller_min_isr
-        elr = short[:, None] & (members | (roles.in_elr & roles.is_assigned)) & ~left
+        elr = in_slots(short, elr.shape[1]) & (members | (roles.in_elr & roles.is_assigned)) & ~left
     led_by_lost = any_slot(roles.is_leader & lost_replicas)
     leader = np.where(led_by_lost, NO_BROKER, partitions.leader).astype(np.int32)
     return ElectionState(

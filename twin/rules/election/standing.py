@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from twin.arrays.slots import count_slots
+from twin.arrays.slots import any_slot, count_slots
 from twin.declarations.declare import gauge, other_elections, rule
 from twin.declarations.signature import ByKafka, EachRule
 from twin.declarations.table import NO_BROKER, UNKNOWN, Int32, PartitionTable, column
@@ -62,7 +62,7 @@ def standings_by_others(
             holds_unclean_elections(electors.topic_configs),
             few.order(electors.roles.is_assigned),
         )
-        only_sorts = (few.in_sync == in_isr(electors.roles)).all(axis=1)
+        only_sorts = ~any_slot(few.in_sync != in_isr(electors.roles))
         leader[row] = np.where(only_sorts & (leader[row] == NO_BROKER), NO_BROKER, elected)
         in_sync[row] = count_slots(few.in_sync)
     return Standings(leader, in_sync)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin.arrays.slots import count_slots
+from twin.arrays.slots import count_slots, in_slots
 from twin.declarations.declare import KnownValues, api_field, gauge, rule
 from twin.declarations.table import (
     NO_BROKER,
@@ -79,8 +79,8 @@ def roles(partitions: Partitions, assignment: Assignment, replicas: Replicas) ->
     """The flags as booleans, and the leader's slot."""
     flags, broker = replicas.replica_flags, assignment.broker
     return Roles(
-        is_assigned=np.arange(broker.shape[1]) < partitions.assigned[:, None],
-        is_leader=(broker == partitions.leader[:, None]) & (broker != NO_BROKER),
+        is_assigned=np.arange(broker.shape[1], dtype=np.uint8) < partitions.assigned[:, None],
+        is_leader=(broker == in_slots(partitions.leader, broker.shape[1])) & (broker != NO_BROKER),
         in_isr=has_flag(flags, ReplicaFlags.IN_ISR),
         in_elr=has_flag(flags, ReplicaFlags.IN_ELR),
         is_offline=has_flag(flags, ReplicaFlags.OFFLINE),

@@ -34,6 +34,7 @@ class TopicConfigs(
     inherited_limits: Int16 = column(
         "limits that the topic does not set: they are those of the leader's broker here",
         flags=InheritedLimit,
+        in_api=False,
     )
     unclean_leader_election: Int8 = column("unclean.leader.election.enable", tri_state=True)
     unclean_elections: Int8 = column(

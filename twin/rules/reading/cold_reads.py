@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.arrays.slots import any_slot, over_slots
+from twin.arrays.slots import any_slot, in_slots, over_slots
 from twin.declarations.declare import Alert, ByBroker, OfRows, api_field, gauge, risk, rule
 from twin.declarations.signature import Lazy
 from twin.declarations.table import (
@@ -124,7 +124,7 @@ def _serving(replicas: Replicas, roles: Roles) -> Bool:
     """[P, R] in-sync replicas whose offsets are known: the leader and those that may be chosen."""
     is_known = (replicas.log_end_offset != UNKNOWN) & (replicas.local_log_start_offset != UNKNOWN)
     member = roles.is_assigned & (roles.is_leader | roles.in_isr)
-    return is_known & member & any_slot(roles.is_leader)[:, None]
+    return is_known & member & in_slots(any_slot(roles.is_leader), member.shape[1])
 
 
 # ---------------------------------------------------------------- risks

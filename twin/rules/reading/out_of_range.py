@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from twin.arrays.slots import any_slot
+from twin.arrays.slots import any_slot, in_slots
 from twin.declarations.declare import Alert, api_field, gauge, risk, rule
 from twin.declarations.signature import Cycle, TableGroup
 from twin.declarations.table import UNKNOWN, Bool, Int64, ReplicaTable, UInt8, column
@@ -77,7 +77,7 @@ def out_of_range(it: LogOffsets) -> OutOfRangeWindows:
 
 
 def windows(it: LogOffsets) -> Iterator[tuple[OutOfRange, Int64, Int64, Bool]]:
-    """The windows of each case: [P, R] or [P, 1] first offset and end, [P, R] whether it is one.
+    """The windows of each case: [P, R] first offset and end, and whether it is one.
 
     Only followers on live brokers that answered in this cycle count, and only where the leader did:
     without one no replica has the records they lack, and an unclean election may cut these off. A
@@ -89,10 +89,12 @@ def windows(it: LogOffsets) -> Iterator[tuple[OutOfRange, Int64, Int64, Bool]]:
     leaders, lowest_end = it.leaders, it.ends.lowest_end_offset
     committed = it.watermarks.high_watermark
     committed = np.where(lowest_end == UNKNOWN, committed, np.minimum(committed, lowest_end))
-    committed = committed[:, None]
-    leader_end, leader_start = leaders.log_end_offset[:, None], leaders.log_start_offset[:, None]
+    committed, leader_end, leader_start = (
+        in_slots(values, end.shape[1])
+        for values in (committed, leaders.log_end_offset, leaders.log_start_offset)
+    )
     follows = it.roles.is_assigned & ~it.roles.is_leader & ~it.roles.is_offline
-    follows &= (leaders.sampled_at_ms == it.cycle.observed_at_ms)[:, None]
+    follows &= in_slots(leaders.sampled_at_ms == it.cycle.observed_at_ms, end.shape[1])
     follows &= it.replicas.sampled_at_ms == it.cycle.observed_at_ms
     follows &= (end != UNKNOWN) & (committed != UNKNOWN)
     for case, lower, upper in (

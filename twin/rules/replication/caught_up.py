@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from twin.arrays.slots import in_slots
 from twin.declarations.declare import api_field, gauge, rule
 from twin.declarations.signature import Before, Cycle, NowMs
 from twin.declarations.table import (
@@ -79,8 +80,12 @@ def known_ends(
     if not is_bound.any():
         return KnownEnds(replicas.log_end_offset)
     is_bound &= roles.in_isr & roles.is_assigned
-    is_bound &= (watermarks.high_watermark_source == HighWatermarkSource.LEADER)[:, None]
-    bound = np.where(is_bound, watermarks.high_watermark[:, None], UNKNOWN)
+    says_so = watermarks.high_watermark_source == HighWatermarkSource.LEADER
+    is_bound &= in_slots(says_so, is_bound.shape[1])
+    if not is_bound.any():
+        return KnownEnds(replicas.log_end_offset)
+    offset = in_slots(watermarks.high_watermark, is_bound.shape[1])
+    bound = np.where(is_bound, offset, UNKNOWN)
     return KnownEnds(np.maximum(replicas.log_end_offset, bound))
 
 
@@ -103,8 +108,15 @@ def sampled_caught_up(
     leader had in the previous cycle, it was caught up then, whether it answers or not.
     """
     end = replicas.log_end_offset
-    leader_end, leader_at_ms = leaders.log_end_offset[:, None], leaders.sampled_at_ms[:, None]
-    prev_end, prev_at_ms = previous_end.offset[:, None], previous_end.sampled_at_ms[:, None]
+    leader_end, leader_at_ms, prev_end, prev_at_ms = (
+        in_slots(values, end.shape[1])
+        for values in (
+            leaders.log_end_offset,
+            leaders.sampled_at_ms,
+            previous_end.offset,
+            previous_end.sampled_at_ms,
+        )
+    )
     then = (end != UNKNOWN) & (prev_end != UNKNOWN) & (end >= prev_end)
     now = (end != UNKNOWN) & (leader_end != UNKNOWN) & (end >= leader_end)
     heard_at_ms = replicas.sampled_at_ms
@@ -154,8 +166,9 @@ def in_sync(
     Unknown where the replica was never seen caught up, unless the controller itself has it outside
     the ISR. Source: ReplicaState.isCaughtUp, Kafka 4.3.
     """
-    end, leader_end = known.end_offset, leaders.log_end_offset[:, None]
-    lag_max_ms = limits.lag_time_max_ms[:, None]
+    end, slots = known.end_offset, known.end_offset.shape[1]
+    leader_end = in_slots(leaders.log_end_offset, slots)
+    lag_max_ms = in_slots(limits.lag_time_max_ms, slots)
     at_ms = caught_up.caught_up_at_ms
     judged = (at_ms != UNKNOWN) & (lag_max_ms != UNKNOWN)
     yes = roles.is_leader | ((end != UNKNOWN) & (end == leader_end))
@@ -164,7 +177,7 @@ def in_sync(
         yes &= ~diverged.slots(assignment)
     behind = judged & (leader_end != UNKNOWN)
     no = ~yes & (behind | ~roles.in_isr)
-    return InSync(np.where(yes, 1, np.where(no, 0, UNKNOWN)).astype(np.int8))
+    return InSync(np.where(yes, np.int8(1), np.where(no, np.int8(0), np.int8(UNKNOWN))))
 
 
 @rule
@@ -172,7 +185,8 @@ def lag(
     known: KnownEnds, leaders: Leaders, diverged: DivergedFollowers, assignment: Assignment
 ) -> Lag:
     """The lag of each replica, unknown where either log end is, and where its log is another."""
-    end, leader_end = known.end_offset, leaders.log_end_offset[:, None]
+    end = known.end_offset
+    leader_end = in_slots(leaders.log_end_offset, end.shape[1])
     has_both_ends = (end != UNKNOWN) & (leader_end != UNKNOWN)
     if len(diverged):
         has_both_ends &= ~diverged.slots(assignment)

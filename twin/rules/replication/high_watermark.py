@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.arrays.slots import count_slots, over_slots
+from twin.arrays.slots import any_slot, count_slots, over_slots
 from twin.declarations.declare import gauge, rule
 from twin.declarations.signature import Cycle
 from twin.declarations.table import UNKNOWN, Array, Bool, Int8, Int64, PartitionTable, column
@@ -68,7 +68,7 @@ def isr_ends(replicas: Replicas, roles: Roles, cycle: Cycle) -> IsrEnds:
     answered = isr & (replicas.log_end_offset != UNKNOWN)
     answered &= replicas.sampled_at_ms == cycle.observed_at_ms
     ends = over_slots(np.minimum, np.where(answered, replicas.log_end_offset, _NEVER))
-    return IsrEnds(np.where(ends == _NEVER, UNKNOWN, ends), (answered == isr).all(axis=1))
+    return IsrEnds(np.where(ends == _NEVER, UNKNOWN, ends), ~any_slot(answered != isr))
 
 
 @rule

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.arrays.slots import any_slot
+from twin.arrays.slots import any_slot, in_slots
 from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
 from twin.declarations.signature import Cycle
 from twin.declarations.table import UNKNOWN, Bool, Int8, ReplicaTable, column
@@ -55,22 +55,23 @@ def isr_shrink_near(
     A replica at the leader's log end does not leave, however long ago its last fetch was. Unknown
     where it was never seen caught up, and where it does not answer and its leader says nothing.
     """
-    at_ms, limit_ms = caught_up.caught_up_at_ms, limits.lag_time_max_ms[:, None]
+    at_ms, slots = caught_up.caught_up_at_ms, caught_up.caught_up_at_ms.shape[1]
+    limit_ms = in_slots(limits.lag_time_max_ms, slots)
     if cycle.prev_observed_at_ms == UNKNOWN:
         return IsrShrinkNear(np.full(at_ms.shape, UNKNOWN, np.int8))
     allowed_ms = LATE_SHARE * limit_ms + cycle.observed_at_ms - cycle.prev_observed_at_ms
     late = cycle.observed_at_ms - at_ms > allowed_ms
-    end, leader_end = known.end_offset, leaders.log_end_offset[:, None]
+    end, leader_end = known.end_offset, in_slots(leaders.log_end_offset, slots)
     is_known = (end != UNKNOWN) & (leader_end != UNKNOWN) & (limit_ms != UNKNOWN)
     is_known &= at_ms != UNKNOWN
     is_silent = replicas.sampled_at_ms < cycle.observed_at_ms
     if is_silent.any():
         says_so = watermarks.high_watermark_source == HighWatermarkSource.LEADER
-        is_known &= ~is_silent | says_so[:, None]
+        is_known &= ~is_silent | in_slots(says_so, slots)
     judged = roles.in_isr & roles.is_assigned & ~roles.is_leader
     late &= end < leader_end
-    is_near = np.where(is_known, late, UNKNOWN)
-    return IsrShrinkNear(np.where(judged, is_near, 0).astype(np.int8))
+    is_near = np.where(is_known, late, np.int8(UNKNOWN))
+    return IsrShrinkNear(np.where(judged, is_near, np.int8(0)))
 
 
 @risk(

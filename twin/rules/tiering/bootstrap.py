@@ -138,9 +138,14 @@ def follower_features(
     assignment: Assignment, roles: Roles, brokers: Brokers, configs: Configs
 ) -> FollowerFeatures:
     """The setting of the replica's own broker; the cluster's where that was not read."""
+    of_cluster = configs.cluster_wide("last_tiered_fetch")
     own = brokers.follower_last_tiered_fetch
-    value = keys.look_up(brokers.broker.astype(np.int64), own, assignment.broker.astype(np.int64))
-    value = np.where(value == UNKNOWN, configs.cluster_wide("last_tiered_fetch"), value)
+    if ((own == UNKNOWN) | (own == of_cluster)).all():  # as in most clusters
+        value: Array = np.array(of_cluster, np.int8)
+    else:
+        broker = assignment.broker.astype(np.int64)
+        value = keys.look_up(brokers.broker.astype(np.int64), own, broker)
+        value = np.where(value == UNKNOWN, of_cluster, value)
     return FollowerFeatures(np.where(roles.is_assigned, value, UNKNOWN).astype(np.int8))
 
 

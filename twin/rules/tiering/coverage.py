@@ -18,7 +18,7 @@ from typing import Final, TypedDict
 import numpy as np
 
 from twin.arrays.alignment import in_present_slots
-from twin.arrays.slots import any_slot, over_slots
+from twin.arrays.slots import any_slot, in_slots, over_slots
 from twin.declarations.declare import (
     Alert,
     ByBroker,
@@ -142,7 +142,7 @@ def local_log(
         held_bytes=held_bytes,
         is_empty=is_empty,
         covered_ms=covered,
-        is_complete=np.where(never_remote[:, None], np.int8(1), is_complete),
+        is_complete=np.where(in_slots(never_remote, end.shape[1]), np.int8(1), is_complete),
     )
 
 
@@ -176,8 +176,10 @@ def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
     passes, fails = compared(local.covered_ms, local.held_bytes, configs)
     cold = fails & (local.is_complete == 0)
     warm = passes | (local.is_complete == 1)
-    decided = np.where(cold, Coverage.COLD, np.where(warm, Coverage.WARM, Coverage.ASSUMED))
-    return ReplicaCoverage(np.where(is_on[:, None], decided, Coverage.NOT_JUDGED).astype(np.int8))
+    decided = np.where(warm, np.int8(Coverage.WARM), np.int8(Coverage.ASSUMED))
+    decided[cold] = Coverage.COLD
+    decided[~is_on] = Coverage.NOT_JUDGED
+    return ReplicaCoverage(decided)
 
 
 def has_threshold(configs: TopicConfigs) -> Bool:
@@ -194,13 +196,14 @@ def compared(span_ms: Int64, held_bytes: Int64, configs: TopicConfigs) -> tuple[
         configs: the thresholds.
     """
     passes, fails = np.zeros(span_ms.shape, bool), np.ones(span_ms.shape, bool)
-    for threshold, value in (
-        (configs.eligible_local_log_ms[:, None], span_ms),
-        (configs.eligible_local_log_bytes[:, None], held_bytes),
+    for each, value in (
+        (configs.eligible_local_log_ms, span_ms),
+        (configs.eligible_local_log_bytes, held_bytes),
     ):
-        is_on = threshold > 0
-        if not is_on.any():
+        if not (each > 0).any():
             continue
+        threshold = in_slots(each, value.shape[1])
+        is_on = threshold > 0
         is_below = value < threshold
         fails &= ~is_on | (is_below & (value != UNKNOWN))
         passes |= is_on & ~is_below

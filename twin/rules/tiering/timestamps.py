@@ -153,11 +153,13 @@ def contradicted(start: Int64, started: Int64, sampled_at_ms: Int64, judged: Boo
     """
     is_compared = judged & (start != UNKNOWN)
     slack_ms = tolerated_ms(sampled_at_ms - started)
-    # [N, R, R]: the replica of the second axis against that of the third.
-    before = start[:, :, None] < start[:, None, :]
-    later = started[:, :, None] - started[:, None, :] > slack_ms[:, :, None]
-    wrong: Bool = before & later & is_compared[:, :, None] & is_compared[:, None, :]
-    doubted: Bool = np.logical_or(wrong.any(axis=2), wrong.any(axis=1))
+    doubted = np.zeros(start.shape, bool)
+    for slot in range(start.shape[1]):
+        each = np.s_[:, slot, None]
+        wrong = is_compared[each] & is_compared & (start[each] < start)
+        wrong &= started[each] - started > slack_ms[each]
+        doubted |= wrong
+        doubted[:, slot] |= any_slot(wrong)
     return doubted
 
 
