@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -38,16 +38,21 @@ class _PartitionArrays:
         width = int(assigned.max(initial=0))
         if width > np.iinfo(np.uint8).max:
             raise InvalidFrame("rows", f"a partition has {width} replicas")
-        holds = np.arange(width) < assigned[:, None]
         listed = replicas.flatten().to_numpy()
         if (listed < 0).any():
             raise InvalidFrame("rows", "a replica has a negative broker id")
-        broker = np.full(holds.shape, NO_BROKER, np.int32)
-        broker[holds] = listed
-        slots = np.zeros(holds.shape, np.uint8)
-        slots[holds] = flags.flatten().to_numpy()
+        of_slots = flags.flatten().to_numpy()
+        if (assigned == width).all():  # as in most frames
+            broker, slots = (each.reshape(len(assigned), width) for each in (listed, of_slots))
+        else:
+            holds = np.arange(width) < assigned[:, None]
+            broker = np.full(holds.shape, NO_BROKER, np.int32)
+            broker[holds] = listed
+            slots = np.zeros(holds.shape, np.uint8)
+            slots[holds] = of_slots
+        is_broker = broker != NO_BROKER
         if any(
-            (holds[:, apart:] & (broker[:, apart:] == broker[:, :-apart])).any()
+            (is_broker[:, apart:] & (broker[:, apart:] == broker[:, :-apart])).any()
             for apart in range(1, width)
         ):
             raise InvalidFrame("rows", "a partition lists one broker twice")
@@ -59,6 +64,11 @@ class _PartitionArrays:
             flags=slots,
             assigned=assigned.astype(np.uint8),
         )
+
+    def pick(self, rows: Bool) -> _PartitionArrays:
+        """Those rows of the frame."""
+        columns = (getattr(self, each.name) for each in fields(self))
+        return self if rows.all() else _PartitionArrays(*(values[rows] for values in columns))
 
 
 @ingest(PartitionsFrame)
@@ -73,13 +83,13 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
     wins = (described.leader_epoch > epoch) | (
         (described.leader_epoch == epoch) & (at_ms > table.described_at_ms[row])
     )
-    winners = row[wins]
-    state = _reassigned(state, winners, described.broker[wins], described.assigned[wins], at_ms)
+    winners, described = row[wins], described.pick(wins)
+    state = _reassigned(state, winners, described.broker, described.assigned, at_ms)
     # The slots of the listing get its flags; unlisted replicas have no flags.
     replicas = state[Replicas]
     flags = replicas.replica_flags.copy()
     flags[winners] = 0
-    flags[winners, : described.flags.shape[1]] = described.flags[wins]
+    flags[winners, : described.flags.shape[1]] = described.flags
 
     def written(values: Array, news: Array | int) -> Array:
         values = values.copy()
@@ -89,11 +99,11 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
     listed_at_ms = table.listed_at_ms.copy()
     listed_at_ms[row] = at_ms
     partitions = Partitions(
-        leader=written(table.leader, described.leader[wins]),
-        leader_epoch=written(table.leader_epoch, described.leader_epoch[wins]),
+        leader=written(table.leader, described.leader),
+        leader_epoch=written(table.leader_epoch, described.leader_epoch),
         listed_at_ms=listed_at_ms,
         described_at_ms=written(table.described_at_ms, at_ms),
-        elr_known=written(table.elr_known, described.elr_known[wins]),
+        elr_known=written(table.elr_known, described.elr_known),
         assigned=state[Partitions].assigned,
     )
     return _listed(state.with_tables(partitions, replace(replicas, replica_flags=flags)), frame)

@@ -128,7 +128,8 @@ def _elect_again(
     if not away.any():
         return np.zeros(0, np.intp)
     roles = electorate.roles
-    loses = any_slot(away & (electorate.assignment.broker == following.leader[:, None]))
+    broker = electorate.assignment.broker
+    loses = any_slot(away & (broker == in_slots(following.leader, broker.shape[1])))
     has_none = following.outcome >= Outcome.LAST_KNOWN
     loses |= has_none & any_slot(away & in_sync & ~roles.is_leader)
     return np.flatnonzero(loses)
