@@ -29,10 +29,10 @@ from streaming.query.client_files import ClientFiles
 from streaming.query.cluster_shard import ClusterShard, without_reports
 from streaming.query.heartbeat import beating
 from streaming.query.kafka_options import kafka_options
-from streaming.query.late_worker import run_despite_late_worker
 from streaming.query.processor import TwinProcessor
 from streaming.query.progress import log_fields, progress_data
 from streaming.query.remote_log.metadata import as_observations
+from streaming.query.restarts import run_despite_passing_causes
 from streaming.query.session import SMALL_UP_TO_SHARDS, STOP_WITHIN_SECONDS, spark_session
 from streaming.query.stalled import Stall
 from streaming.query.state.checkpoint import location
@@ -295,7 +295,7 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
                         cluster.take(done)
 
             while not stop.is_set():
-                run_despite_late_worker(run_query)
+                run_despite_passing_causes(run_query)
                 if beside is not None:
                     beside.stop()  # its clients are made of the same files
         finally:  # an existing session must continue without it, also after an error

@@ -20,9 +20,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming import StreamingQuery, TwsTester
 
 from streaming.query.heartbeat import QueryRunsError, beating
-from streaming.query.late_worker import run_despite_late_worker
 from streaming.query.processor import TwinProcessor
 from streaming.query.query import OUTPUT, QueryError, _state_key
+from streaming.query.restarts import run_despite_passing_causes
 from streaming.query.session import _needed
 from streaming.query.state.checkpoint import CheckpointError
 from streaming.query.state.repartition import RepartitionError, repartition
@@ -126,7 +126,7 @@ class Deployment:
             except StreamingQueryException as error:
                 raise QueryError(str(error)) from error
 
-        run_despite_late_worker(run_once)
+        run_despite_passing_causes(run_once)
 
     def started(self, **trigger: Any) -> StreamingQuery:
         """The running query."""

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.late_worker import STARTS, run_despite_late_worker
 from streaming.query.query import QueryError
+from streaming.query.restarts import STARTS, run_despite_passing_causes
 
 LATE = "[STREAM_FAILED] org.apache.spark.SparkException: Python worker failed to connect back."
 
@@ -25,7 +25,7 @@ PROGRAM = """
 import sys, time
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StatefulProcessor
-from streaming.query.late_worker import run_despite_late_worker
+from streaming.query.restarts import run_despite_passing_causes
 from streaming.query.causes import cause
 from streaming.query.query import QueryError
 from streaming.query.session import _needed
@@ -53,7 +53,7 @@ def run():
         raise QueryError(cause(query, "bus"))
     query.stop()
 
-run_despite_late_worker(run)
+run_despite_passing_causes(run)
 print("a batch has ended")
 """
 
@@ -82,11 +82,11 @@ def test_a_python_worker_that_never_starts_ends_the_query():
         raise QueryError(LATE)
 
     with pytest.raises(QueryError, match="failed to connect back"):
-        run_despite_late_worker(run)
+        run_despite_passing_causes(run)
     assert len(starts) == STARTS
 
 
-def test_another_reason_is_not_taken_for_a_late_worker():
+def test_another_reason_ends_the_query():
     starts = []
 
     def run() -> None:
@@ -94,5 +94,44 @@ def test_another_reason_is_not_taken_for_a_late_worker():
         raise QueryError("TopicAuthorizationException: not authorized to access topics")
 
     with pytest.raises(QueryError, match="not authorized"):
-        run_despite_late_worker(run)
+        run_despite_passing_causes(run)
     assert len(starts) == 1
+
+
+TIMEOUT = (
+    "bus 10.0.0.1:9092: TimeoutException: Call(callName=listOffsets(api=METADATA), tries=12419) "
+    "timed out after 12419 attempt(s): DisconnectException: node 1 being disconnected"
+)
+
+
+def ends_after(seconds: list[float]) -> tuple[int, QueryError | None]:
+    """How often a query is started whose source gives up after so many seconds of each start."""
+    now, starts = [0.0], []
+
+    def run() -> None:
+        starts.append(1)
+        if len(starts) <= len(seconds):
+            now[0] += seconds[len(starts) - 1]
+            raise QueryError(TIMEOUT)
+
+    try:
+        run_despite_passing_causes(run, lambda: now[0])
+    except QueryError as error:
+        return len(starts), error
+    return len(starts), None
+
+
+def test_a_source_that_waits_for_a_frozen_broker_in_vain_is_started_again():
+    assert ends_after([110.0]) == (2, None)
+    assert ends_after([110.0] * (STARTS - 1)) == (STARTS, None)
+
+
+def test_a_bus_that_never_answers_ends_the_query_with_the_reason():
+    starts, error = ends_after([110.0] * STARTS)
+    assert starts == STARTS
+    assert "listOffsets" in str(error)
+
+
+def test_a_query_that_ran_for_long_has_all_its_starts_again():
+    often = [110.0] * (STARTS - 1)
+    assert ends_after([*often, 3_600.0, *often[1:]]) == (2 * STARTS - 1, None)
