@@ -25,7 +25,7 @@ from tests.reading import computed, open_risks
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
 from twin.rules.election.leader_changes import EPOCH_END_WITHIN_MS
-from twin.rules.election.records_lost import LOSS_WINDOW_MS
+from twin.rules.election.records_lost import LOSS_WINDOW_MS, LossCause, RecordsLost
 from twin.step import step
 
 SECOND = 1_000
@@ -232,6 +232,26 @@ def test_an_operator_who_forces_an_election_of_a_partition_without_a_leader_is_t
     state, [text] = after(state, led_by_2(epoch=3), NOW_MS + 2 * SECOND, 6_000)
     assert "broker 2 was elected from outside the ISR" in text
     assert is_open(state)
+
+
+def test_a_former_leader_that_leads_again_after_another_one_was_elected_uncleanly():
+    """The leader between never answered, and nobody else had what it took over."""
+    state = a_state(led_by_1(isr=(1, 2)), brokers=(1, 2))
+    state, _ = after(state, led_by_2(silent=(1, 2)), NOW_MS + SECOND)
+    again = led_by_1(1_000, epoch=3)
+    state, [text] = after(state, again, NOW_MS + 2 * SECOND, 1_000)
+    assert "broker 1 was elected from outside the ISR and the ELR, after leader 1" in text
+    assert is_open(state)
+    [loss] = state[RecordsLost].cause
+    assert loss == LossCause.UNCLEAN
+
+
+def test_a_former_leader_that_leads_again_after_nobody_was_not():
+    state = a_state(led_by_1(), brokers=(1, 2))
+    nobody = led_by_1(leader=-1, epoch=2, silent=(1, 2))
+    state, _ = after(state, nobody, NOW_MS + SECOND)
+    state, texts = after(state, led_by_1(epoch=3), NOW_MS + 2 * SECOND, 6_000)
+    assert (texts, is_open(state)) == ([], False)
 
 
 # ---------------------------------------------------------------- epochs that nobody read

@@ -248,9 +248,9 @@ def _with_successors(found: LeaderChanges, prev: PrevCycle, it: Electors) -> Lea
     is_safe = prev.safe.is_safe[row, it.leaders.slot[row]]
     is_removed, has_rejoined = _logged(found, leader, it.removals)
     elects_others = ~forbids_unclean_elections(it.configs)[row]
-    # A leader that comes back after itself has all that it had, or its log is shorter.
-    was_outside = is_new & ~is_safe & (leader != found.old_leader)
     broker, led = it.assignment.broker[row], prev.ends.leader[row] != NO_BROKER
+    # A leader that comes back after nobody has all that it had, or its log is shorter.
+    was_outside = is_new & ~is_safe & (led | (leader != found.old_leader))
     led_before = broker == prev.ends.leader[row][:, None]
     is_moved = led & ~(led_before & it.roles.is_assigned[row]).any(axis=1)
     # An unclean leader begins alone in the ISR.
