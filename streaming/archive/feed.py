@@ -61,6 +61,8 @@ class Feed:
         self._shards: dict[int, ShardArchive] = {}
         self._store = SnapshotStore(catalog, cluster, shards, became=self._became)
         self._newest: dict[int, ShardState] = {}
+        self._together: Mapping[int, ShardState] = {}  # all states of one cycle, the newest such
+        self._all = shards + 1  # with the cluster's own
         self._ended: list[ShardState] = []
         self._batches = 0
         self._ids: OrderedDict[str, None] = OrderedDict.fromkeys(events)
@@ -123,9 +125,10 @@ class Feed:
         tried: Collection[int] = (state.shard,)
         try:
             begins = self._written_at(last_ms)
-            # The cluster's own state follows from those of all shards.
+            # The cluster's own state follows from those of all shards. Of those in memory they are
+            # some cycles back, in the archive up to a quarter of an hour.
             if state.shard not in begins or begins.keys() == {CLUSTER}:
-                begins = self._filler.archived(self._archived)
+                begins = self._together or self._filler.archived(self._archived)
             tried = {*tried, *begins}
             for states in self._filler.states(begins, until_ms):
                 yield from states
@@ -153,7 +156,11 @@ class Feed:
         self.filled += is_filled
         shard = self._shards.setdefault(state.shard, ShardArchive(self._measurements_ms))
         self._archived[state.shard] = state.observed_at_ms
-        return shard.step(state, last_ms if is_missing else UNKNOWN, is_filled)
+        rows = shard.step(state, last_ms if is_missing else UNKNOWN, is_filled)
+        written = self._written_at(state.observed_at_ms)
+        if len(written) == self._all:
+            self._together = written
+        return rows
 
     def _events(self, records: Iterable[Record]) -> pa.Table | None:
         found = []

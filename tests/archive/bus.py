@@ -140,6 +140,7 @@ class Program:
     seeded_from: int = 0
     feed: Feed | None = None
     appended: dict[str, int] = field(default_factory=dict)
+    read_from_ms: list[int] = field(default_factory=list)  # where spans of observations began
 
     def run(self, until: int | None = None, only: int = 99) -> None:
         """A batch with all records up to that one; ``only`` so many tables are committed."""
@@ -161,6 +162,7 @@ class Program:
             self.events_taken = len(self.bus.events)
 
     def _observations(self, from_ms: int, to_ms: int) -> list[tuple[int, bytes]]:
+        self.read_from_ms.append(from_ms)
         kept = self.bus.observations
         return [(n, sent) for at_ms, n, sent in kept if from_ms <= at_ms <= to_ms]
 

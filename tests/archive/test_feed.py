@@ -197,6 +197,31 @@ def test_a_gap_is_filled_although_some_shards_have_snapshots_of_its_cycles(tmp_p
     assert own.observed_at_ms == bus.at_ms(12)
 
 
+def test_gaps_of_the_clusters_own_shard_are_filled_from_a_cycle_just_before(tmp_path: Path):
+    """A busy query skips some, and a replay from the archive's last state takes minutes each."""
+    bus = a_bus(6)
+    program = Program(bus, tmp_path)
+    program.run()
+    for missed in (40, 60):
+        while len(bus.states) < missed + 10:
+            bus.cycle()
+        first, last = bus.at_ms(missed), bus.at_ms(missed + 2)
+        bus.records[program.taken :] = [
+            each for each in bus.records[program.taken :]
+            if not (first <= each.timestamp_ms <= last and each.key == key(CLUSTER, -1))
+        ]  # fmt: skip
+        program.run()
+    assert program.not_filled() == ""
+    # The state before the gap is taken with the one after it, when the shards are beyond it.
+    assert program.read_from_ms == [bus.at_ms(38), bus.at_ms(58)]
+    past = program.past()
+    for cycle in (39, 41, 43, 61, 68):
+        assert_equal(past, bus, cycle)
+        own = past.view(bus.at_ms(cycle)).view.cluster
+        assert own is not None
+        assert own.observed_at_ms == bus.at_ms(cycle)
+
+
 @pytest.mark.parametrize(
     ("is_restarted", "start_ms"), [(False, START_MS), (True, BEFORE_A_QUARTER_MS)]
 )
