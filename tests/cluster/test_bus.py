@@ -90,12 +90,12 @@ def test_topics_are_created_once_by_many_at_a_time(config: Config) -> None:
         creator.join()
     assert errors == []
     bus.ensure_topics(config)
+    described = bus.describe_topics(config)
+    assert [len(t["partitions"]) for t in described.values()] == [4, 4, 4]
+    snapshots = ConfigResource(ConfigResourceType.TOPIC, bus.topics(config).snapshots)
     with KafkaAdminClient(bootstrap_servers=config.cluster.bootstrap) as admin:
-        described = {t["name"]: t for t in admin.describe_topics(list(bus.topics(config)))}
-        assert [len(t["partitions"]) for t in described.values()] == [4, 4, 4]
-        snapshots = ConfigResource(ConfigResourceType.TOPIC, bus.topics(config).snapshots)
-        answer = admin.describe_configs([snapshots])
-    assert "compact" in str(answer)
+        # Each request may go to a broker that does not know the topic yet.
+        until(lambda: "compact" in str(admin.describe_configs([snapshots])), 20, "it is not")
 
 
 def test_a_topic_that_cannot_be_created_is_one_line(config: Config) -> None:
