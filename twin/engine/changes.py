@@ -92,12 +92,12 @@ def _created_and_deleted(
     ]
     for each in deleted:
         yield replace(each, at_ms=after.observed_at_ms)
-    same_names = {(each.topic, each.partition) for each in deleted}
+    anew = {(each.topic, each.partition): list[str]() for each in deleted}
+    anew |= groups_of_former(after)
     for row in new.tolist():
         made = _change(after, "partition_created", Occurrence("{p} was created", row))
-        groups = groups_of_former(after, row)
-        is_anew = groups is not None or (made.topic, made.partition) in same_names
-        yield replace(made, text=_anew(made.text, groups or [])) if is_anew else made
+        groups = anew.get((made.topic, made.partition))
+        yield made if groups is None else replace(made, text=_anew(made.text, groups))
 
 
 def _anew(text: str, groups: list[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.declarations.table import UNKNOWN, Bool, object_array
+from twin.declarations.table import UNKNOWN, Bool
 from twin.engine.state import ShardState
 from twin.rules.groups.moves import GroupMoves
 from twin.tables.state import FormerOffsets, Groups, PartitionIndex, Topics
@@ -51,15 +51,16 @@ def with_former_offsets(state: ShardState, gone: Bool) -> ShardState:
     return state.with_tables(joined.pick(np.array(order, np.intp)))
 
 
-def groups_of_former(state: ShardState, row: int) -> list[str] | None:
-    """The groups that committed offsets to a former topic of that partition's name, sorted; None
-    where none of that name is known."""
-    former, index, topics = state[FormerOffsets], state[PartitionIndex], state[Topics]
-    topic = index.topic_index[row]
-    is_it = (former.topic == topics.topic[topic]) & (former.partition == index.partition[row])
-    # As an array, since NumPy would cut trailing zero bytes off a single id.
-    is_it &= former.topic_id != object_array([topics.topic_id[topic]])
-    return sorted(set(former.group[is_it])) if is_it.any() else None
+def groups_of_former(state: ShardState) -> dict[tuple[str, int], list[str]]:
+    """By topic and partition that a topic with another id has now: the groups that had offsets in
+    the former one, sorted."""
+    former, topics = state[FormerOffsets], state[Topics]
+    ids = dict(zip(topics.topic, topics.topic_id, strict=True))
+    found: dict[tuple[str, int], set[str]] = {}
+    for topic, topic_id, partition, group, *_ in zip(*former.values(), strict=True):
+        if ids.get(topic, topic_id) != topic_id:
+            found.setdefault((topic, int(partition)), set()).add(group)
+    return {place: sorted(groups) for place, groups in found.items()}
 
 
 def _keys(former: FormerOffsets) -> list[tuple[str, int, str, bytes]]:

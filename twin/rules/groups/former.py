@@ -14,10 +14,19 @@ from typing import Final
 
 import numpy as np
 
-from twin.arrays import plain
+from twin.arrays import keys, plain
 from twin.declarations.declare import Alert, Occurrence, event, risk, rule
 from twin.declarations.signature import Before, Cycle, Earlier
-from twin.declarations.table import UNKNOWN, Bool, Int64, SparseTable, Text, column, object_array
+from twin.declarations.table import (
+    UNKNOWN,
+    Bool,
+    Int64,
+    Rows,
+    SparseTable,
+    Text,
+    column,
+    object_array,
+)
 from twin.rules.groups.moves import GroupMoves, is_ahead
 from twin.rules.partitions.leaders import Leaders
 from twin.tables.state import (
@@ -59,32 +68,33 @@ def former_reads(
 
     A group whose offset is reset is forgotten; one that moves on from there has skipped records.
     """
-    if not len(former.group):
+    at, known_offset = _in_new_topics(former, offsets, groups, topics, index)
+    if not len(at):
         return FormerReads.empty()
-    old = {key: i for i, key in enumerate(zip(before.row.tolist(), before.group, strict=True))}
-    ahead = is_ahead(moves, leaders)
-    found = []
-    for row, group, at, known_offset in _in_new_topics(former, offsets, groups, topics, index):
-        i, committed = old.get((row, group), UNKNOWN), int(offsets.committed_offset[at])
-        offset = committed if i == UNKNOWN else int(before.former_offset[i])
-        is_former = committed == known_offset or (ahead[at] and committed > known_offset)
-        if committed < offset or (i == UNKNOWN and not is_former):
-            continue
-        since_ms = int(before.skipped_at_ms[i]) if i != UNKNOWN else UNKNOWN
-        skipped = int(before.skipped_records[i]) if i != UNKNOWN else UNKNOWN
-        start, end = int(leaders.log_start_offset[row]), int(leaders.log_end_offset[row])
-        if since_ms == UNKNOWN and start > UNKNOWN and offset <= end:
-            if start >= offset:
-                continue
-            since_ms, skipped = cycle.observed_at_ms, offset - start
-        found.append((row, group, offset, since_ms, skipped))
-    found.sort()
-    rows, names, *numbers = zip(*found, strict=True) if found else ((),) * 5
+    row, committed = offsets.row[at].astype(np.intp), offsets.committed_offset[at]
+    group = groups.group[offsets.group_index[at]]
+    number = {name: i for i, name in enumerate(groups.group)}
+    old_group = np.array([number.get(name, UNKNOWN) for name in before.group], np.int64)
+    place = keys.find(keys.pack(before.row, old_group), keys.pack(row, offsets.group_index[at]))
+    stood = place != UNKNOWN
+
+    def as_it_was(values: Int64) -> Int64:
+        return np.append(values, np.int64(UNKNOWN))[place]
+
+    offset = np.where(stood, as_it_was(before.former_offset), committed)
+    is_former = committed == known_offset
+    is_former |= is_ahead(moves, leaders)[at] & (committed > known_offset)
+    since_ms, skipped = as_it_was(before.skipped_at_ms), as_it_was(before.skipped_records)
+    start, end = leaders.log_start_offset[row], leaders.log_end_offset[row]
+    goes_on = (since_ms == UNKNOWN) & (start != UNKNOWN) & (offset <= end)
+    stays = (committed >= offset) & (stood | is_former) & ~(goes_on & (start >= offset))
     return FormerReads(
-        np.array(rows, np.int32),
-        object_array(names),
-        *(np.array(values, np.int64) for values in numbers),
-    )
+        row=row.astype(np.int32),
+        group=group,
+        former_offset=offset,
+        skipped_at_ms=np.where(goes_on, cycle.observed_at_ms, since_ms),
+        skipped_records=np.where(goes_on, offset - start, skipped),
+    ).pick(stays)
 
 
 def _in_new_topics(
@@ -93,29 +103,26 @@ def _in_new_topics(
     groups: Groups,
     topics: Topics,
     index: PartitionIndex,
-) -> Iterator[tuple[int, str, int, int]]:
-    """Row, group, row of ``offsets`` and former offset where the name is of another topic now.
-
-    Few topics are deleted and made anew, so only the partitions of these are looked at.
-    """
+) -> tuple[Rows, Int64]:
+    """[N] rows of ``offsets`` whose topic's name another one had, ascending, and what the group had
+    committed to that one last."""
     place = {name: i for i, name in enumerate(topics.topic)}
+    if place.keys().isdisjoint(former.topic):  # as nearly always
+        return np.zeros(0, np.intp), np.zeros(0, np.int64)
     number = {name: i for i, name in enumerate(groups.group)}
-    newest: dict[tuple[int, int, int], int] = {}
-    for i in np.argsort(former.read_at_ms, kind="stable").tolist():
-        topic = place.get(former.topic[i], UNKNOWN)
-        group = number.get(former.group[i], UNKNOWN)
-        if UNKNOWN in (topic, group) or topics.topic_id[topic] == former.topic_id[i]:
-            continue
-        newest[topic, int(former.partition[i]), group] = int(former.committed_offset[i])
-    if not newest:
-        return
-    is_anew = np.zeros(len(topics.topic), bool)
-    is_anew[[topic for topic, _, _ in newest]] = True
-    for at in np.flatnonzero(is_anew[index.topic_index[offsets.row]]).tolist():
-        row, group = int(offsets.row[at]), int(offsets.group_index[at])
-        key = (int(index.topic_index[row]), int(index.partition[row]), group)
-        if key in newest:
-            yield row, str(groups.group[group]), at, newest[key]
+    topic = np.array([place.get(name, UNKNOWN) for name in former.topic], np.int64)
+    group = np.array([number.get(name, UNKNOWN) for name in former.group], np.int64)
+    is_anew = object_array([*topics.topic_id, b""])[topic] != former.topic_id
+    partition = keys.find(
+        keys.pack(index.topic_index, index.partition), keys.pack(topic, former.partition)
+    )
+    is_there = is_anew & (topic != UNKNOWN) & (group != UNKNOWN) & (partition != UNKNOWN)
+    rows = np.flatnonzero(is_there)
+    rows = rows[np.argsort(former.read_at_ms[rows], kind="stable")[::-1]]
+    key, newest = np.unique(keys.pack(partition[rows], group[rows]), return_index=True)
+    found = keys.find_sorted(key, keys.pack(offsets.row, offsets.group_index))
+    at = np.flatnonzero(found != UNKNOWN)
+    return at, former.committed_offset[rows[newest[found[at]]]]
 
 
 def _skipped_lately(reads: FormerReads, now_ms: int) -> Bool:

@@ -79,7 +79,7 @@ def roles(partitions: Partitions, assignment: Assignment, replicas: Replicas) ->
     """The flags as booleans, and the leader's slot."""
     flags, broker = replicas.replica_flags, assignment.broker
     return Roles(
-        is_assigned=np.arange(broker.shape[1], dtype=np.uint8) < partitions.assigned[:, None],
+        is_assigned=np.arange(broker.shape[1]) < in_slots(partitions.assigned, broker.shape[1]),
         is_leader=(broker == in_slots(partitions.leader, broker.shape[1])) & (broker != NO_BROKER),
         in_isr=has_flag(flags, ReplicaFlags.IN_ISR),
         in_elr=has_flag(flags, ReplicaFlags.IN_ELR),
