@@ -439,7 +439,7 @@ _CLASSES: Final = {
     "unlisted": "Not observed",
     "other": "Other",
 }
-"""What is in a log directory, by the value of the label class."""
+"""Legend of the bytes in a log directory, by the value of the label ``class``."""
 
 
 def _log_dirs() -> Json:

@@ -125,8 +125,8 @@ class Feed:
         tried: Collection[int] = (state.shard,)
         try:
             begins = self._written_at(last_ms)
-            # The cluster's own state follows from those of all shards. Of those in memory they are
-            # some cycles back, in the archive up to a quarter of an hour.
+            # The cluster's own state follows from those of all shards. The newest cycle with all of
+            # them in memory is some cycles back, and the newest one in the archive up to an hour.
             if state.shard not in begins or begins.keys() == {CLUSTER}:
                 begins = self._together or self._filler.archived(self._archived)
             tried = {*tried, *begins}

@@ -23,7 +23,7 @@ import structlog
 from streaming.runtime.errors import UserError
 
 STARTS: Final = 5
-"""What never starts at all looks the same, so this is not tried for ever."""
+"""A query that can never start fails with the same messages, so it is started so often at most."""
 
 _RAN_S: Final = 600.0
 """A query that ran for so long had started, and the next start is a first one."""

@@ -170,7 +170,7 @@ def test_the_limit_of_kip_501s_solution_2_is_the_configured_one(cluster: FakeClu
           "local.retention.ms": "5", "retention.ms": "9"}, 9),
         ({"retention.ms": "9"}, 9),
         ({"remote.storage.enable": "true", "local.retention.ms": "-2", "retention.ms": "-1"}, -1),
-        ({"remote.storage.enable": "true", "retention.ms": "9"}, -2),  # it was not told
+        ({"remote.storage.enable": "true", "retention.ms": "9"}, -2),  # not described
         ({}, -2),
     ],
 )  # fmt: skip

@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeLogDirsResponse
 
 from streaming.collector.listing import Placement
 from streaming.collector.sources.log_dirs import LogDirSizes, LogDirSource
-from streaming.collector.wire.log_dirs import Held
+from streaming.collector.wire.log_dirs import LogKind
 from streaming.collector.wire.volumes import LAST_ANSWERS
 from streaming.runtime.config import BrokerCapacity, CapacityConfig
 from tests.collector.test_wire import placement
@@ -145,10 +145,10 @@ def test_each_log_counts_in_its_directory_as_what_it_is_there(version: int) -> N
     )
     found = read.disks[1].directories
     assert found.path == ("/d/1", "/d/2")
-    assert found.held_bytes[:, Held.ASSIGNED].tolist() == [1_100, 10]
-    assert found.held_bytes[:, Held.FUTURE].tolist() == [0, 3]
-    assert found.held_bytes[:, Held.UNASSIGNED].tolist() == [20, 0]
-    assert found.held_bytes[:, Held.UNLISTED].tolist() == [0, 7]
+    assert found.bytes_by_kind[:, LogKind.ASSIGNED].tolist() == [1_100, 10]
+    assert found.bytes_by_kind[:, LogKind.FUTURE].tolist() == [0, 3]
+    assert found.bytes_by_kind[:, LogKind.UNASSIGNED].tolist() == [20, 0]
+    assert found.bytes_by_kind[:, LogKind.UNLISTED].tolist() == [0, 7]
     assert sorted(read.local_log_bytes.tolist()) == [10, 100, 1_000]
 
 

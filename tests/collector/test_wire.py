@@ -216,7 +216,7 @@ def summed(read: log_dirs.BrokerSizes) -> list[Any]:
     """What a response says of each directory, as plain values."""
     found = read.directories
     columns = (found.error_code, found.total_bytes, found.usable_bytes, found.is_cordoned)
-    return [list(found.path), *(each.tolist() for each in columns), found.held_bytes.tolist()]
+    return [list(found.path), *(each.tolist() for each in columns), found.bytes_by_kind.tolist()]
 
 
 @given(asked_of(), st.integers(2, 5), st.integers(1, 3), st.data())

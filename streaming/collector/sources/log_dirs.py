@@ -26,8 +26,8 @@ from streaming.collector.wire.layouts import KeptLayouts
 from streaming.collector.wire.log_dirs import (
     BrokerSizes,
     Directories,
-    Held,
     LogDirsLayout,
+    LogKind,
     decoded,
 )
 from streaming.collector.wire.volumes import Volumes
@@ -80,7 +80,7 @@ class BrokerDisks:
         if size_bytes == UNKNOWN or (known.total_bytes != UNKNOWN).any():
             return self
         count = len(self.volume)
-        free = max(size_bytes - int(known.held_bytes.sum()), 0)
+        free = max(size_bytes - int(known.bytes_by_kind.sum()), 0)
         sized = replace(
             known, total_bytes=np.full(count, size_bytes), usable_bytes=np.full(count, free)
         )
@@ -239,7 +239,7 @@ def _log_dirs(disks: Mapping[int, BrokerDisks]) -> pa.Table:
         of_broker = disk.directories
         count = len(of_broker.path)
         path += of_broker.path
-        held = of_broker.held_bytes
+        sizes = of_broker.bytes_by_kind
         values = {
             "broker": np.full(count, broker),
             "number": np.arange(count),
@@ -249,10 +249,10 @@ def _log_dirs(disks: Mapping[int, BrokerDisks]) -> pa.Table:
             "size_is_configured": np.full(count, disk.size_is_configured),
             "error_code": of_broker.error_code,
             "is_cordoned": of_broker.is_cordoned,
-            "replica_bytes": held[:, Held.ASSIGNED],
-            "future_bytes": held[:, Held.FUTURE],
-            "unassigned_bytes": held[:, Held.UNASSIGNED],
-            "unlisted_bytes": held[:, Held.UNLISTED],
+            "replica_bytes": sizes[:, LogKind.ASSIGNED],
+            "future_bytes": sizes[:, LogKind.FUTURE],
+            "unassigned_bytes": sizes[:, LogKind.UNASSIGNED],
+            "unlisted_bytes": sizes[:, LogKind.UNLISTED],
         }
         for name, value in values.items():
             columns[name].append(value)

@@ -33,8 +33,8 @@ _REMOTE: Final = "remote://"
 """Redpanda lists its object store as one more directory: redpanda-data/redpanda#10910."""
 
 
-class Held(IntEnum):
-    """What a log in a directory is to its broker."""
+class LogKind(IntEnum):
+    """The kind of a log in a directory, by the listing of the partition."""
 
     ASSIGNED = 0  # a replica that the listing assigns to the broker
     FUTURE = 1  # a replica that is being moved into the directory (KIP-113)
@@ -51,11 +51,11 @@ class Directories:
     total_bytes: Array  # of its volume; UNKNOWN before Kafka 3.3, or if the directory has failed
     usable_bytes: Array
     is_cordoned: Array  # tri-state; UNKNOWN before Kafka 4.3 (KIP-1066)
-    held_bytes: Array  # [D, 4] the sizes of the logs in it, by Held
+    bytes_by_kind: Array  # [D, 4] the sizes of the logs in it, by LogKind
 
 
 _NONE: Final = np.zeros(0, np.int64)
-NO_DIRECTORIES: Final = Directories((), _NONE, _NONE, _NONE, _NONE, _NONE.reshape(0, len(Held)))
+NO_DIRECTORIES: Final = Directories((), _NONE, _NONE, _NONE, _NONE, _NONE.reshape(0, len(LogKind)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,10 @@ class LogDirsLayout(Layout):
         variable += [size_at, places(at, _LAG_AT, 8), self._total_at, self._usable_at]
         super().__init__(body, variable)
         is_local = directory >= 0
-        held = _held(row, raw[at + _FUTURE_AT] != 0)
-        self._cell = (directory * len(Held) + held)[is_local]
+        kind = _kinds(row, raw[at + _FUTURE_AT] != 0)
+        self._cell = (directory * len(LogKind) + kind)[is_local]
         self._all_size_at = size_at[is_local]
-        is_assigned = is_local & (held == Held.ASSIGNED)
+        is_assigned = is_local & (kind == LogKind.ASSIGNED)
         self._rows, self._size_at = row[is_assigned], size_at[is_assigned]
         self.directory = directory[is_assigned]
 
@@ -162,12 +162,12 @@ def decoded(body: bytes, version: int, replicas: BrokerReplicas, topics: Set[str
         for topic in directory.topics:
             listed = topic.partitions
             row = find(topic.name, np.fromiter((p.partition_index for p in listed), np.int64))
-            held = _held(row, np.fromiter((p.is_future_key for p in listed), bool))
+            kind = _kinds(row, np.fromiter((p.is_future_key for p in listed), bool))
             rows.append(row)
             sizes.append(np.fromiter((p.partition_size for p in listed), np.int64))
-            cells.append(place * len(Held) + held)
+            cells.append(place * len(LogKind) + kind)
     row, size, cell = np.concatenate(rows), np.concatenate(sizes), np.concatenate(cells)
-    is_assigned = cell % len(Held) == Held.ASSIGNED
+    is_assigned = cell % len(LogKind) == LogKind.ASSIGNED
 
     def column(value: Callable[[Any], int]) -> Array:
         return np.fromiter(map(value, local), np.int64, len(local))
@@ -181,7 +181,7 @@ def decoded(body: bytes, version: int, replicas: BrokerReplicas, topics: Set[str
         _sums(cell, size, len(local)),
     )
     return BrokerSizes(
-        row[is_assigned], size[is_assigned], cell[is_assigned] // len(Held), directories,
+        row[is_assigned], size[is_assigned], cell[is_assigned] // len(LogKind), directories,
         error_code, reason,
     )  # fmt: skip
 
@@ -196,10 +196,10 @@ def _finder(replicas: BrokerReplicas, topics: Set[str]) -> Callable[[str, Array]
     return find
 
 
-def _held(row: Array, is_future: Array) -> Array:
-    """[n] what each log is, as ``Held``."""
-    otherwise = np.where(row == _UNLISTED_ROW, Held.UNLISTED, Held.UNASSIGNED)
-    return np.where(is_future, Held.FUTURE, np.where(row >= 0, Held.ASSIGNED, otherwise))
+def _kinds(row: Array, is_future: Array) -> Array:
+    """[n] what each log is, as ``LogKind``."""
+    otherwise = np.where(row == _UNLISTED_ROW, LogKind.UNLISTED, LogKind.UNASSIGNED)
+    return np.where(is_future, LogKind.FUTURE, np.where(row >= 0, LogKind.ASSIGNED, otherwise))
 
 
 def _ranks(paths: Sequence[str]) -> Array:
@@ -210,7 +210,7 @@ def _ranks(paths: Sequence[str]) -> Array:
 
 
 def _sums(cell: Array, size: Array, count: int) -> Array:
-    """[D, 4] the sizes added up by directory and ``Held``."""
-    sums = np.zeros(count * len(Held), np.int64)
+    """[D, 4] the sizes added up by directory and ``LogKind``."""
+    sums = np.zeros(count * len(LogKind), np.int64)
     np.add.at(sums, cell, size)
-    return sums.reshape(count, len(Held))
+    return sums.reshape(count, len(LogKind))

@@ -45,7 +45,7 @@ _NOT_SHOWN = (
     "remote storage, up to the next one that is missing there; seconds `until_remote_s` and "
     "`until_loss_s`, at the earliest, null if unknown or never (`never_remote`, `never_lost`); "
     "`lost_by_s`: seconds until these are deleted at the latest, as long as producers and the "
-    "group go on as now: retention deletes whole segments, and none that is written; null if "
+    "group go on as now: retention deletes whole segments, and never the active one; null if "
     "unknown. `if_leader_lost` has, by election rule, the `broker` that "
     "would serve it then, `reads_from`, `remote_records` and `remote_bytes`",
 )
