@@ -31,6 +31,9 @@ SHOWN: Final = 10
 DISK_FAILS_WITHIN_S: Final = 60.0
 """A broker writes a checkpoint into each log directory every five seconds, and finds out."""
 
+DISK_TOLD_WITHIN_S: Final = 90.0
+"""The twin asks in the next cycle, and the risk of a directory that is back stays for a minute."""
+
 LIVING: Final = (
     Kind("living single", 3, 1, "", {"min.insync.replicas": "2"}, partitions=3),
     Kind("living pair", 3, 2, "", {}, partitions=3),
@@ -302,7 +305,10 @@ def log_dir_taken_away(life: Life) -> str:
             f"broker {broker} does not notice that a log directory is gone",
         )  # fmt: skip
         life.agree(f"a log directory of broker {broker} is gone")
-        life.objections += wrong_about_disks(life.stranger, broker, disk)
+        told = Deadline.after_s(DISK_TOLD_WITHIN_S)
+        while (wrong := wrong_about_disks(life.stranger, broker, disk)) and not told.is_over:
+            life.stranger.pause(1)
+        life.objections += wrong
     finally:
         with suppress(ClusterError):
             life.stranger.cluster.term(broker)
