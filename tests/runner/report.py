@@ -21,6 +21,7 @@ PACKAGES: Final = {
 }  # fmt: skip
 """Programs that tests look for, and Debian's package of each."""
 
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)(?: - (.+))?$", re.MULTILINE)
 _SKIPPED: Final = re.compile(r"^SKIPPED \[(\d+)\] [^:]+(?::\d+)?: (.*)", re.MULTILINE)
 
 
@@ -87,12 +88,13 @@ def lines(played: Played, again: Again, found: Verdict, took: Took) -> Iterator[
         yield "\n--- left out: not asserted by this run ---"
         for name, why in left.items():
             yield f"  {name}: {why}; make play ARGS={name}"
+    reasons = _reasons(played.ended)
     if again.passed:
         yield "\n--- failed, and passed when played again, alone ---"
-        yield from (f"  {test}" for test in sorted(again.passed))
+        yield from (_line(test, reasons) for test in sorted(again.passed))
     if again.not_tried:
         yield "\n--- failed, and not played again: too many, or no time ---"
-        yield from (f"  {test}" for test in sorted(again.not_tried))
+        yield from (_line(test, reasons) for test in sorted(again.not_tried))
     of_the_change = {n: tests for n, tests in found.failed.items() if n not in found.in_turn}
     if of_the_change:
         yield "\n--- failed ---"
@@ -103,6 +105,20 @@ def lines(played: Played, again: Again, found: Verdict, took: Took) -> Iterator[
     if found.unproved:
         yield f"\nnot proved: {', '.join(sorted(found.unproved))}"
     yield _sums(played.ended, again)
+
+
+def _reasons(ended: Iterable[Ended]) -> dict[str, str]:
+    """Why each test failed that did, in pytest's words."""
+    return {
+        test: why
+        for each in ended
+        for test, why in _FAILED.findall(each.log.read_text(errors="replace"))
+    }
+
+
+def _line(test: str, reasons: Mapping[str, str]) -> str:
+    why = reasons.get(test)
+    return f"  {test}: {why}" if why else f"  {test}"
 
 
 def _failures(failed: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

@@ -104,6 +104,19 @@ def test_a_group_that_fails_in_its_turn_is_told_apart_from_what_the_change_touch
     assert not judged(failed, due=TURN).is_good
 
 
+def test_why_a_test_failed_stands_beside_it_also_where_it_passed_again(
+    good: Ended,
+) -> None:
+    good.log.write_text("FAILED a::b - assert 1 == 2\nFAILED a::c\n==== 2 failed in 3s ====\n")
+    played = Played()
+    played.ended.append(replace(good, code=1, failed=("a::b", "a::c")))
+    again = Again(frozenset({"a::b"}), frozenset(), frozenset({"a::c"}))
+    found = verdict(played, again, TURN, (UNIT, LIFE))
+    text = list(lines(played, again, found, Took(125.0, 150.0)))
+    assert "  a::b: assert 1 == 2" in text
+    assert "  a::c" in text
+
+
 def test_what_was_left_out_is_named_with_the_command_that_plays_it(good: Ended) -> None:
     text = text_of(good, due=TURN, left_out={"life": "it takes 9 minutes, 2 are left"})
     assert "  life: it takes 9 minutes, 2 are left; make play ARGS=life" in text
