@@ -6,7 +6,7 @@ the pairs of a whole table can be sorted, compared and searched in one call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -121,3 +121,10 @@ def _ranks(values: Array) -> tuple[Int64, int]:
     """[N] the place of each value among all that occur, and how many these are."""
     unique, place = np.unique(values, return_inverse=True)
     return place.astype(np.int64), len(unique)
+
+
+def bit_numbers(bits: int) -> Iterator[int]:
+    """The numbers of the bits that are set, the lowest first; not for negative numbers."""
+    while bits:
+        yield (bits & -bits).bit_length() - 1
+        bits &= bits - 1

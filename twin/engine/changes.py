@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from twin.arrays.keys import bit_numbers
 from twin.declarations.declare import Occurrence
 from twin.declarations.table import UNKNOWN
 from twin.engine.former_offsets import groups_of_former
@@ -115,21 +116,26 @@ def _risks(earlier: ShardState, after: ShardState) -> Iterator[Change]:
     was, now = earlier[OpenRisks].bits, after[OpenRisks].bits
     both = earlier[Partitions].described_at_ms != UNKNOWN
     both &= after[Partitions].described_at_ms != UNKNOWN
-    for row in np.flatnonzero(both & (was != now)).tolist():
-        opened, closed = int(now[row] & ~was[row]), int(was[row] & ~now[row])
-        for number, risk in enumerate(after.catalog.risks):
-            if opened >> number & 1:
+    changed = np.flatnonzero(both & (was != now))
+    for row, bits, differ in zip(
+        changed.tolist(), now[changed].tolist(), (was ^ now)[changed].tolist(), strict=True
+    ):
+        for number in bit_numbers(differ):
+            risk = after.catalog.risks[number]
+            if bits >> number & 1:
                 text = f"{{p}}: {risk.sentence}{_what_stops(after, row, risk.name)}"
                 yield _change(after, "risk_opened", Occurrence(text, row, detail=risk.name))
-            elif closed >> number & 1:
+            else:
                 text = f"{{p}}: the risk {risk.name} has closed"
                 yield _change(after, "risk_closed", Occurrence(text, row, detail=risk.name))
 
 
 def _what_stops(state: ShardState, row: int, risk: str) -> str:
     """What stops by that risk, if the topic is one of Kafka's own; follows a colon."""
+    if risk not in STOPPING_RISKS:
+        return ""
     topic = str(state[Topics].topic[state[PartitionIndex].topic_index[row]])
-    stops = WHAT_STOPS.get(topic, "") if risk in STOPPING_RISKS else ""
+    stops = WHAT_STOPS.get(topic, "")
     return stops and f": {stops}"
 
 

@@ -140,17 +140,19 @@ def encode(before: ShardState, after: ShardState, since: bytes, number: int) -> 
         since: the id of the message before.
         number: updates since the whole state, this one included.
     """
-    used = codec.slots_in_use(after)
-    if not np.array_equal(used.sum(axis=1), codec.slots_in_use(before).sum(axis=1)):
+    used, used_before = codec.slots_in_use(after), codec.slots_in_use(before)
+    if not np.array_equal(used.sum(axis=1), used_before.sum(axis=1)):
         return None
-    return frames.join(_Encoder(before, after, used).streams(since, number))
+    return frames.join(_Encoder(before, after, used, used_before).streams(since, number))
 
 
 class _Encoder:
-    def __init__(self, before: ShardState, after: ShardState, used: Array) -> None:
+    def __init__(
+        self, before: ShardState, after: ShardState, used: Array, used_before: Array
+    ) -> None:
         self._before, self._after = before, after
-        self._used, self._used_before = used, codec.slots_in_use(before)
-        self._all_used = bool(used.all() and self._used_before.all())
+        self._used, self._used_before = used, used_before
+        self._all_used = bool(used.all() and used_before.all())
 
     def streams(self, since: bytes, number: int) -> Iterator[bytes]:
         before = dict(codec.stored_tables(self._before))
@@ -159,6 +161,10 @@ class _Encoder:
         versions: dict[str, list[str]] = {PER_PARTITION: [], PER_REPLICA: []}
         others: list[bytes] = []
         for name, table in codec.stored_tables(self._after):
+            # What rules remember is as a rule the very table that the state before had.
+            if name.startswith(BEFORE) and table is before.get(name.removeprefix(BEFORE)):
+                copied.append(name)
+                continue
             changed = list(self._changed(before[name], table))
             if not changed:
                 continue
@@ -201,14 +207,13 @@ class _Encoder:
             after, before = (v.astype(declared.dtype, copy=False) for v in (mine, theirs))
             if _same(before, after):
                 continue
-            if by_slot:  # slots without a replica are not sent, so they make no difference
-                after, before = self._flat(after, self._used), self._flat(before, self._used_before)
+            if by_slot and self._all_used:
+                after, before = after.ravel(), before.ravel()
+            elif by_slot:  # slots without a replica are not sent, so they make no difference
+                after, before = after[self._used], before[self._used_before]
                 if _same(before, after):
                     continue
             yield declared, before, after
-
-    def _flat(self, values: Array, used: Array) -> Array:
-        return values.ravel() if self._all_used else values[used]
 
 
 def _same(one: Array, other: Array) -> bool:

@@ -71,7 +71,8 @@ def silent_replicas(assignment: Assignment, roles: Roles, brokers: Brokers, now_
     silent = brokers.broker[is_silent(brokers, now_ms)]
     if not len(silent):
         return np.zeros(assignment.broker.shape, bool)
-    return roles.is_assigned & np.isin(assignment.broker, silent)
+    # By comparisons, as numpy does it for few that are searched, if it may not search by a table.
+    return roles.is_assigned & np.isin(assignment.broker, silent, kind="sort")
 
 
 def away_replicas(electorate: Electorate, brokers: Brokers, now_ms: int) -> Bool:

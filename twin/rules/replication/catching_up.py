@@ -159,8 +159,11 @@ def catching_up(
     )
     path_if_empty = path_as_configured(features(), on, off, row, slot)
     stuck = _stuck(rows, path_if_empty, partitions, leaders, brokers, now_ms)
-    waits = (stuck == StuckReason.UNEXPLAINED) & _waits_for_leader(rows, shrinks, now_ms)
-    return replace(rows, stuck=np.where(waits, np.int8(UNKNOWN), stuck))
+    unexplained = np.flatnonzero(stuck == StuckReason.UNEXPLAINED)
+    if len(unexplained):
+        waits = _waits_for_leader(rows.pick(unexplained), shrinks, now_ms)
+        stuck[unexplained[waits]] = UNKNOWN
+    return replace(rows, stuck=stuck)
 
 
 class _Samples:

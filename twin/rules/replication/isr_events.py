@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -36,13 +37,14 @@ def isr_changed(
     was_in_isr = in_present_slots(was, now, was_roles.in_isr, fill=False)
     here = now != NO_BROKER
     changed = both & any_slot(here & (was_in_isr != roles.in_isr))
+    reasons = _reasons(shrinks, cycle.observed_at_ms)
     for row in np.flatnonzero(changed).tolist():
         isr = tuple(now[row][roles.in_isr[row] & here[row]].tolist())
         before = tuple(now[row][was_in_isr[row] & here[row]].tolist())
         left, joined = sorted(set(before) - set(isr)), sorted(set(isr) - set(before))
         if left:
             text = f"{{p}}: {_replicas(left)} left the ISR, {list(isr)} stay"
-            text += _reasons(shrinks, row, cycle.observed_at_ms)
+            text += reasons.get(row, "")
             yield Occurrence(text, row, "isr_shrank", before=before, after=isr)
         if joined:
             text = f"{{p}}: {_replicas(joined)} joined the ISR {list(isr)}"
@@ -120,15 +122,23 @@ def _explained(shrinks: IsrShrinks) -> list[tuple[int, ...]]:
     return list(zip(*(values.tolist() for values in columns), strict=True))
 
 
-def _reasons(shrinks: IsrShrinks, row: int, now_ms: int) -> str:
-    """The explanation of this cycle's shrinks in that row, in brackets."""
-    first, last = np.searchsorted(shrinks.row, (row, row + 1))
-    here = np.arange(first, last)[shrinks.at_ms[first:last] == now_ms]
-    verdicts = {Verdict(v) for v in shrinks.verdict[here].tolist()} - {Verdict.UNEXPLAINED}
-    reasons = [SENTENCE[verdict] for verdict in sorted(verdicts)]
-    if (shrinks.fetch_was_pending[here] == 1).any():
-        reasons.append("KIP-501 would have kept it")
-    return f" ({'; '.join(reasons)})" if reasons else ""
+def _reasons(shrinks: IsrShrinks, now_ms: int) -> dict[int, str]:
+    """By row the explanation of this cycle's shrinks, in brackets; without those unexplained."""
+    rows = shrinks.pick(shrinks.at_ms == now_ms)
+    verdicts, kept = defaultdict[int, set[Verdict]](set), set[int]()
+    for row, verdict, was_pending in zip(
+        rows.row.tolist(), rows.verdict.tolist(), rows.fetch_was_pending.tolist(), strict=True
+    ):
+        if verdict != Verdict.UNEXPLAINED:
+            verdicts[row].add(Verdict(verdict))
+        if was_pending == 1:
+            kept.add(row)
+    texts = {}
+    for row in verdicts.keys() | kept:
+        reasons = [SENTENCE[verdict] for verdict in sorted(verdicts[row])]
+        reasons += ["KIP-501 would have kept it"] if row in kept else []
+        texts[row] = f" ({'; '.join(reasons)})"
+    return texts
 
 
 def _replicas(brokers: list[int]) -> str:

@@ -126,8 +126,9 @@ def bootstrap_on(leaders: Leaders, sizes: RecordSizes, configs: TopicConfigs) ->
     path = np.where(local == 0, BootstrapPath.FROM_ZERO, BootstrapPath.FROM_LOCAL_START)
     applies = (local > 0) & (end > 0) & applies_to(configs)
     tiered_path, tiered_start = _with_feature(leaders)
-    waits = (configs.copies_disabled == 1) & np.isin(tiered_path, _UPLOADS_END)
-    tiered_path = np.where(waits, BootstrapPath.COPIES_DISABLED, tiered_path)
+    waits = np.flatnonzero(configs.copies_disabled == 1)
+    waits = waits[np.isin(tiered_path[waits], _UPLOADS_END)]
+    tiered_path[waits] = BootstrapPath.COPIES_DISABLED
     path = np.where(applies, tiered_path, path)
     begins = np.where(applies, tiered_start, local)
     return BootstrapOn(*_columns(leaders, sizes, path, begins))

@@ -39,9 +39,9 @@ from twin.rules.tiering.tier_states import TierState, TierStates
 from twin.rules.tiering.timestamps import (
     RETENTION_SLACK,
     FirstSeenEnds,
+    FirstTimestamps,
     cannot_be,
     contradicted,
-    first_timestamps,
     kept_at_most_ms,
 )
 from twin.rules.tiering.upload import UploadLag
@@ -72,6 +72,7 @@ def overdue(
     states: TierStates,
     lag: UploadLag,
     growth: Growth,
+    times: FirstTimestamps,
     first: FirstSeenEnds,
     older: OlderEnds,
     now_ms: NowMs,
@@ -83,7 +84,7 @@ def overdue(
     """
     beyond = np.zeros(replicas.log_end_offset.shape)
     too_old = np.zeros(replicas.log_end_offset.shape, bool)
-    row = _may_be_overdue(replicas, local, configs, first, older, now_ms)
+    row = _may_be_overdue(replicas, times, local, configs, first, older, now_ms)
     if not len(row):
         return Overdue(beyond, too_old)
     logs = _Logs(
@@ -99,6 +100,7 @@ def overdue(
 
 def _may_be_overdue(
     replicas: Replicas,
+    times: FirstTimestamps,
     local: LocalLog,
     configs: TopicConfigs,
     first: FirstSeenEnds,
@@ -107,11 +109,10 @@ def _may_be_overdue(
 ) -> Rows:
     """Partitions with a replica that is old or large; most have none."""
     limits = _limits(configs)
-    oldest_ms, newest_ms = first_timestamps(replicas)
     is_large = over_slots(np.maximum, local.held_bytes) > limits.segment_bytes
     may_be = over_slots(np.maximum, local.held_bytes) > limits.allowed_bytes
-    may_be |= now_ms - oldest_ms > np.where(is_large, limits.least_ms, limits.allowed_ms)
-    may_be |= newest_ms - now_ms > limits.allowed_ms - limits.kept_ms
+    may_be |= now_ms - times.oldest_ms > np.where(is_large, limits.least_ms, limits.allowed_ms)
+    may_be |= times.newest_ms - now_ms > limits.allowed_ms - limits.kept_ms
     seen_ms = np.where(first.offset != UNKNOWN, now_ms - first.at_ms, 0)
     start = replicas.local_log_start_offset
     for was_there, ends in (

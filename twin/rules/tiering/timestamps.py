@@ -51,6 +51,15 @@ class FirstSeenEnds(PartitionTable, kind="first_seen_ends"):
     at_ms: Int64 = column("when it was sampled")
 
 
+class FirstTimestamps(
+    PartitionTable, kind="first_timestamps", on_demand="of the replicas' stored timestamps"
+):
+    """[P] the oldest and the newest timestamp with which a local log begins."""
+
+    oldest_ms: Int64 = column("of all replicas; beyond all times where none is known")
+    newest_ms: Int64 = column("of all replicas")
+
+
 class SuspectTimestamps(
     ReplicaTable, kind="suspect_timestamps", api="", on_demand="a comparison of stored columns"
 ):
@@ -76,8 +85,23 @@ def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) 
 
 
 @rule
+def first_timestamps(replicas: Replicas) -> FirstTimestamps:
+    """What most replicas are judged by without a look at each."""
+    started = replicas.local_start_timestamp_ms
+    # As an unsigned number, UNKNOWN is the highest.
+    oldest = over_slots(np.minimum, started.view(np.uint64))
+    return FirstTimestamps(
+        np.minimum(oldest, _NEVER).astype(np.int64), over_slots(np.maximum, started)
+    )
+
+
+@rule
 def suspect_timestamps(
-    replicas: Replicas, configs: TopicConfigs, first: FirstSeenEnds, now_ms: NowMs
+    replicas: Replicas,
+    times: FirstTimestamps,
+    configs: TopicConfigs,
+    first: FirstSeenEnds,
+    now_ms: NowMs,
 ) -> SuspectTimestamps:
     """A timestamp is suspect if it is in the future, or the log cannot have existed for so long.
 
@@ -87,7 +111,7 @@ def suspect_timestamps(
     replicas whose timestamps contradict each other nobody knows which is right: both are suspect.
     """
     suspect = np.zeros(replicas.local_start_timestamp_ms.shape, bool)
-    oldest_ms, newest_ms = first_timestamps(replicas)
+    oldest_ms, newest_ms = times.oldest_ms, times.newest_ms
     is_tiered = configs.remote_storage == 1
     kept_ms = kept_at_most_ms(configs.retention_ms, configs)
     # Of a tiered topic local retention deletes, or retention where copies are disabled.
@@ -101,11 +125,15 @@ def suspect_timestamps(
     sampled_ms = np.minimum(sampled_ms, _NEVER).astype(np.int64)
     is_open |= newest_ms > sampled_ms + PRODUCER_CLOCK_SKEW_MS
     apart = np.flatnonzero(newest_ms - oldest_ms > tolerated_ms(now_ms - newest_ms))
-    times = replicas.local_start_timestamp_ms[apart]
-    starts, sampled_ms = (
-        values[apart] for values in (replicas.local_log_start_offset, replicas.sampled_at_ms)
+    started, starts, sampled_ms = (
+        values[apart]
+        for values in (
+            replicas.local_start_timestamp_ms,
+            replicas.local_log_start_offset,
+            replicas.sampled_at_ms,
+        )
     )
-    is_open[apart] |= any_slot(contradicted(starts, times, sampled_ms, times != UNKNOWN))
+    is_open[apart] |= any_slot(contradicted(starts, started, sampled_ms, started != UNKNOWN))
     row = np.flatnonzero(is_open)
     if len(row):
         few, kept_ms = replicas.take(row), kept_ms[row][:, None]
@@ -120,17 +148,6 @@ def suspect_timestamps(
         odd |= contradicted(start, started, few.sampled_at_ms, is_known & ~odd)
         suspect[row] = odd & is_known
     return SuspectTimestamps(suspect)
-
-
-def first_timestamps(replicas: Replicas) -> tuple[Int64, Int64]:
-    """[P], [P] the oldest and the newest timestamp with which a local log begins.
-
-    Where none is known, the oldest is beyond all times, and the newest is UNKNOWN.
-    """
-    started = replicas.local_start_timestamp_ms
-    # As an unsigned number, UNKNOWN is the highest.
-    oldest = over_slots(np.minimum, started.view(np.uint64))
-    return np.minimum(oldest, _NEVER).astype(np.int64), over_slots(np.maximum, started)
 
 
 def cannot_be(replicas: Replicas, first: FirstSeenEnds) -> Bool:

@@ -99,14 +99,14 @@ def upload_waits(
     """By the rate; of an idle partition by the last append and by its first record on disk."""
     records, rate = lag.upload_lag_records, growth.appended_records_per_s
     waited = np.where(rate > 0, records / np.where(rate > 0, rate, 1) * 1_000, np.nan)
-    idle = np.flatnonzero((rate == 0) & (records > 0))
-    if len(idle):
-        since_ms = np.where(last.at_ms == UNKNOWN, first.at_ms, last.at_ms)[idle]
-        idle_ms = np.where(since_ms == UNKNOWN, np.nan, leaders.sampled_at_ms[idle] - since_ms)
-        span_ms = leaders.values_of(local.local_log_span_ms)[idle]
-        waits = leaders.log_end_offset[idle] - records[idle] <= leaders.local_log_start_offset[idle]
+    idle = (rate == 0) & (records > 0)
+    if idle.any():
+        since_ms = np.where(last.at_ms == UNKNOWN, first.at_ms, last.at_ms)
+        idle_ms = np.where(since_ms == UNKNOWN, np.nan, leaders.sampled_at_ms - since_ms)
+        span_ms = leaders.values_of(local.local_log_span_ms)
+        waits = leaders.log_end_offset - records <= leaders.local_log_start_offset
         oldest_ms = np.where(waits & (span_ms != UNKNOWN), span_ms, np.nan)
-        waited[idle] = np.fmax(idle_ms, oldest_ms)
+        np.copyto(waited, np.fmax(idle_ms, oldest_ms), where=idle)
     return UploadWaits(np.where(records == UNKNOWN, np.nan, waited))
 
 
