@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from streaming import bus
+from streaming.checks.iam_policy import policy_lines
 from streaming.collector.about import Acl, Resource
 from streaming.collector.sources import ABOUT
 from streaming.runtime.config import Config
@@ -135,16 +136,32 @@ def right_for(config: Config, what: str) -> Right:
 def commands(config: Config, principal: str) -> Iterator[str]:
     """Shell lines that grant the rights with kafka-acls.sh, one line per resource.
 
-    Rights for an option that is off are comments.
+    Rights for an option that is off are comments. Where a login is AWS_MSK_IAM, the rights there
+    are the lines of a policy, JSON, without those for an option that is off.
     """
     grouped: dict[tuple[str, str, str, str], list[Right]] = {}
+    of_aws = []
     for right in rights(config):
+        if has_policies(config, right):
+            of_aws += [right] if is_on(config, right.option) else []
+            continue
         grouped.setdefault((right.at, right.resource, right.name, right.option), []).append(right)
     for (*_, option), them in grouped.items():
         command = grant(config, principal, them)
         if option:
             yield f"# only for {option}:"
         yield command if is_on(config, option) else f"# {command}"
+    if of_aws:
+        logins = (config.cluster.client, config.bus_client)
+        region = next(filter(None, (login.get("sasl_aws_region") for login in logins)), "REGION")
+        bus_cluster = "BUS" if config.bus.bootstrap else "CLUSTER"
+        yield from policy_lines(of_aws, {"cluster": "CLUSTER", "bus": bus_cluster}, str(region))
+
+
+def has_policies(config: Config, right: Right) -> bool:
+    """Policies of AWS grant the right, and ACLs of Kafka have no effect."""
+    client = config.bus_client if right.at == "bus" else config.cluster.client
+    return client.get("sasl_mechanism") == AWS_MSK_IAM
 
 
 def is_on(config: Config, option: str) -> bool:
@@ -159,9 +176,9 @@ def grant_to_user(config: Config, right: Right) -> str:
     It is empty where policies of AWS grant rights. Where the configuration does not tell the user,
     as with certificates, the command has NAME.
     """
-    client = config.bus_client if right.at == "bus" else config.cluster.client
-    if client.get("sasl_mechanism") == AWS_MSK_IAM:
+    if has_policies(config, right):
         return ""
+    client = config.bus_client if right.at == "bus" else config.cluster.client
     of_ticket = re.split("[/@]", str(client.get("sasl_kerberos_principal", NAME)))[0]
     return grant(config, f"User:{client.get('sasl_plain_username', of_ticket)}", [right])
 

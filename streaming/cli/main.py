@@ -217,13 +217,15 @@ def tail(ctx: click.Context, topic: str, start: str, limit: int | None) -> None:
     "--acls",
     "principal",
     metavar="PRINCIPAL",
-    help="Only print calls of kafka-acls.sh that grant the rights, e.g. to User:kafka-twin.",
+    help="Only print calls of kafka-acls.sh that grant the rights, e.g. to User:kafka-twin; where "
+    "the login is AWS_MSK_IAM, the policy of AWS that does.",
 )
 @click.pass_context
 def check(ctx: click.Context, principal: str | None) -> None:
     """Check configuration, connectivity and ACLs.
 
-    Lists what is there, what is missing, and which features are unavailable without it.
+    Lists what is there, what is missing, and which features are unavailable without it; at the end
+    whether the twin can run. It creates the three topics of the twin where they are missing.
     """
     from streaming.checks import check as checked
     from streaming.checks.rights import commands

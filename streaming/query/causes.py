@@ -39,6 +39,8 @@ _SETTINGS: Final = (
      "no address in bootstrap answers; a wrong security_protocol or ssl_ciphers ends like this"),
     (r"retrieving token from callback handler",
      "sasl_oauthbearer_* gives no token, kafka-twin check says why"),
+    (r"Unable to load credentials|[cC]redentials? provider",
+     "AWS' chain has no credentials: see the login AWS_MSK_IAM"),
     (r"token\.endpoint\.url|OAuth", "see sasl_oauthbearer_*"),
     (r"SaslAuthenticationException", "see sasl_*"),
     (r"LoginModule|JAAS|LoginException", "see sasl_mechanism"),

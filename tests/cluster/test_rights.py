@@ -171,7 +171,9 @@ def test_what_is_observed_arrives_on_the_bus(guarded: LocalCluster) -> None:
 def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
     out = io.StringIO()
     assert check(config(guarded, "watcher"), out)
-    lines = [line for line in out.getvalue().splitlines() if line.startswith("missing: ")]
+    *every, last = out.getvalue().splitlines()
+    lines = [line for line in every if line.startswith("missing: ")]
+    assert last == f"the twin can run; {len(lines)} lines above say what it goes without"
     missing = [line.removeprefix("missing: ").partition(" -> ")[0] for line in lines]
     assert missing == [
         "DESCRIBE_CONFIGS on topics",

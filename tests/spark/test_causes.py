@@ -30,6 +30,15 @@ TASK = (
     ("thrown", "said"),
     [
         (
+            [f"{KAFKA}errors.SaslAuthenticationException: An error: (java.security."
+             "PrivilegedActionException) occurred when evaluating SASL token",
+             "software.amazon.awssdk.core.exception.SdkClientException: Unable to load credentials "
+             "from any of the providers in the chain"],
+            "bus b:1: SaslAuthenticationException: An error: (PrivilegedActionException) occurred "
+            "when evaluating SASL token: SdkClientException: Unable to load credentials from any of "
+            "the providers in the chain (AWS' chain has no credentials: see the login AWS_MSK_IAM)",
+        ),
+        (
             [f"{KAFKA}errors.InvalidConfigurationException: Invalid PEM keystore configs",
              "java.security.InvalidKeyException: IOException : algid parse error, not a sequence"],
             "bus b:1: InvalidConfigurationException: Invalid PEM keystore configs: "

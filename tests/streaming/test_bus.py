@@ -11,6 +11,7 @@ from streaming import bus
 from streaming.bus import shard_of
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, ConfigError
 from streaming.runtime.kafka import clients
+from streaming.runtime.kafka.bootstrapping import UnreachableError
 from tests.waiting import patient_ms
 
 
@@ -131,3 +132,34 @@ def test_secrets_stay_out_of_errors() -> None:
     with pytest.raises(bus.BusError) as error:
         bus.Sender(secret)
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_login_by_password_without_one_is_refused_before_a_client_fails(mechanism: str):
+    client = {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism}
+    with pytest.raises(ConfigError) as raised:
+        clients.settings(client, "cluster")
+    assert str(raised.value) == f"cluster.client.sasl_plain_username: {mechanism} needs it"
+    with pytest.raises(ConfigError) as raised:
+        clients.settings({**client, "sasl_plain_username": "twin"}, "bus")
+    assert str(raised.value) == (
+        f"bus.client.sasl_plain_password: {mechanism} needs it; a secret is best in "
+        "KAFKA_TWIN_BUS_CLIENT_SASL_PLAIN_PASSWORD"
+    )
+    whole = {**client, "sasl_plain_username": "twin", "sasl_plain_password": "x-y-z"}
+    assert clients.settings(whole, "cluster")["sasl_plain_password"] == "x-y-z"
+
+
+@pytest.mark.parametrize(
+    ("words", "meaning"),
+    [
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "see ssl_cafile and"),
+        ("[SSL: SSLV3_ALERT_BAD_CERTIFICATE] sslv3 alert bad certificate", "see ssl_certfile"),
+        ("[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] required", "see ssl_certfile"),
+        ("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred", "See security_protocol"),
+    ],
+)
+def test_a_failure_of_tls_names_the_setting(words: str, meaning: str):
+    said = clients.one_line(UnreachableError({"a:1": f"KafkaConnectionError: {words}"}))
+    assert said.startswith(f"cannot be reached: KafkaConnectionError: {words} (")
+    assert meaning in said

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from itertools import permutations
+from typing import Any
 
 from click.testing import CliRunner
 
+from streaming.checks.iam_policy import policy_lines
 from streaming.checks.rights import WITHOUT, Right, commands, right_for, rights
 from streaming.cli.main import main
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config, QueryConfig
@@ -123,3 +126,56 @@ def test_check_prints_the_lines_and_asks_nobody():
     result = CliRunner().invoke(main, ["check", "--acls", "User:twin"], env={})
     assert result.exit_code == 0
     assert result.output.splitlines() == list(commands(Config(), "User:twin"))
+
+
+IAM: dict[str, Any] = {"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM"}
+
+
+def policy(config: Config) -> dict[str, set[str]]:
+    """The actions of the policy that is printed, by resource; nothing else is printed."""
+    found = json.loads("\n".join(commands(config, "User:twin")))
+    assert found["Version"] == "2012-10-17"
+    assert {each["Effect"] for each in found["Statement"]} == {"Allow"}
+    return {
+        each["Resource"]: {action.removeprefix("kafka-cluster:") for action in each["Action"]}
+        for each in found["Statement"]
+    }
+
+
+def test_for_users_of_aws_a_policy_grants_what_acls_cannot():
+    config = Config(cluster=ClusterConfig(client={**IAM, "sasl_aws_region": "eu-west-1"}))
+    granted, at = policy(config), "arn:aws:kafka:eu-west-1:ACCOUNT"
+    assert granted[f"{at}:cluster/CLUSTER/*"] == {
+        "Connect", "DescribeCluster", "DescribeClusterDynamicConfiguration", "WriteDataIdempotently"
+    }  # fmt: skip
+    assert granted[f"{at}:topic/CLUSTER/*/*"] == {
+        "DescribeTopic", "DescribeTopicDynamicConfiguration", "ReadData"
+    }  # fmt: skip
+    assert granted[f"{at}:topic/CLUSTER/*/kafka-twin.*"] == {"CreateTopic"}
+    assert granted[f"{at}:topic/CLUSTER/*/kafka-twin.events"] == {
+        "DescribeTopic", "ReadData", "WriteData"
+    }  # fmt: skip
+    assert granted[f"{at}:transactional-id/CLUSTER/*/*"] == {"DescribeTransactionalId"}
+    assert granted[f"{at}:group/CLUSTER/*/*"] == {"DescribeGroup"}
+    assert not any("Alter" in action for actions in granted.values() for action in actions)
+
+
+def test_a_bus_elsewhere_has_its_own_cluster_in_the_policy_or_acls_beside_it():
+    both = Config(cluster=ClusterConfig(client=IAM), bus=BusConfig(bootstrap="b:2", client=IAM))
+    assert "arn:aws:kafka:REGION:ACCOUNT:topic/BUS/*/kafka-twin.events" in policy(both)
+    one = Config(cluster=ClusterConfig(client=IAM), bus=BusConfig(bootstrap="b:2"))
+    lines = list(commands(one, "User:twin"))
+    acls = [line for line in lines if line.startswith("kafka-acls.sh ")]
+    assert {word for line in acls for word in shlex.split(line) if ":2" in word} == {"b:2"}
+    text = "\n".join(lines)
+    assert "/BUS/" not in text
+    assert '"arn:aws:kafka:REGION:ACCOUNT:cluster/CLUSTER/*"' in text
+
+
+def test_aws_has_an_action_for_each_right():
+    on = Config(
+        cluster=ClusterConfig(client=IAM),
+        collector=CollectorConfig(timestamps=True, groups_interval_ms=60_000),
+        query=QueryConfig(remote_log_metadata=True),
+    )
+    assert policy_lines(rights(on), {"cluster": "c", "bus": "b"}, "eu-west-1")

@@ -106,6 +106,8 @@ def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
         raise ConfigError(f"{section}.client.{error}") from None
     ours = (*_OF_LOGINS, ELSEWHERE)
     named = {key: value for key, value in client.items() if not key.startswith(ours)}
+    if not login:
+        _require_password(client, section)
     return {key: _parsed(key, value, f"{section}.client") for key, value in named.items()} | login
 
 
@@ -117,6 +119,21 @@ def _login(oauth: OAuth | None, aws: Iam | None, by_ticket: Kerberos | None) -> 
         provider = iam_tokens.provider_of(aws)
         return {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": provider}
     return {"sasl_kerberos_name": login_of(by_ticket)} if by_ticket else {}
+
+
+_BY_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def _require_password(client: Mapping[str, Any], section: str) -> None:
+    """Refuse a login by password that lacks one, or a user: clients fail without saying so."""
+    by_sasl = str(client.get("security_protocol", "")).startswith("SASL")
+    if not by_sasl or client.get("sasl_mechanism") not in _BY_PASSWORD:
+        return
+    for key in ("sasl_plain_username", "sasl_plain_password"):
+        if not client.get(key):
+            best = f"KAFKA_TWIN_{section.upper()}_CLIENT_{key.upper()}"
+            where = f"; a secret is best in {best}" if key.endswith("password") else ""
+            raise ConfigError(f"{section}.client.{key}: {client['sasl_mechanism']} needs it{where}")
 
 
 def _parsed(key: str, value: Any, section: str) -> Any:
@@ -213,9 +230,26 @@ def _reworded(text: str) -> str:
     return next((f"{means}: {text}" for name, means in _REFUSED.items() if name in text), text)
 
 
+_TLS_SETTINGS: Final = {
+    "CERTIFICATE_VERIFY_FAILED": "see ssl_cafile and ssl_check_hostname",
+    "ALERT_BAD_CERTIFICATE": "the broker wants another certificate of the client: see ssl_certfile",
+    "CERTIFICATE_REQUIRED": "the broker wants a certificate of the client: see ssl_certfile",
+    "UNKNOWN_CA": "the broker does not trust the certificate of the client: see ssl_certfile",
+    "UNEXPECTED_EOF_WHILE_READING": "is that a port of TLS? See security_protocol",
+    "WRONG_VERSION_NUMBER": "is that a port of TLS? See security_protocol",
+}
+"""What a failure of TLS means in our settings, by the words of OpenSSL."""
+
+
 def _with_opinion(text: str) -> str:
-    """A refusal of Amazon MSK, which gives no reason, with what AWS says about the credentials."""
-    return text + iam_tokens.why_refused() if iam_tokens.ACCESS_DENIED in text else text
+    """What the text means in our settings, where it has no word of them.
+
+    Amazon MSK gives no reason for a refusal: AWS says what it thinks of the credentials.
+    """
+    if iam_tokens.ACCESS_DENIED in text:
+        return text + iam_tokens.why_refused()
+    setting = next((means for words, means in _TLS_SETTINGS.items() if words in text), "")
+    return f"{text} ({setting})" if setting else text
 
 
 def _specificity(cause: str) -> int:

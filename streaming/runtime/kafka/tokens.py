@@ -247,7 +247,9 @@ def _reason(error: Exception) -> str:
     """The reason in the error's own words, without its path and its number."""
     inner = error.reason if isinstance(error, URLError) else error
     if isinstance(inner, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {inner.verify_message}"
+        return (
+            f"its certificate is not trusted: {inner.verify_message} (see sasl_oauthbearer_cafile)"
+        )
     if isinstance(inner, TimeoutError):
         return f"no answer within {ANSWERS_WITHIN_S:.0f} s"
     return str(getattr(inner, "strerror", None) or inner or type(inner).__name__).lower()
