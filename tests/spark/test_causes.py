@@ -35,8 +35,9 @@ TASK = (
              "software.amazon.awssdk.core.exception.SdkClientException: Unable to load credentials "
              "from any of the providers in the chain"],
             "bus b:1: SaslAuthenticationException: An error: (PrivilegedActionException) occurred "
-            "when evaluating SASL token: SdkClientException: Unable to load credentials from any of "
-            "the providers in the chain (AWS' chain has no credentials: see the login AWS_MSK_IAM)",
+            "when evaluating SASL token: SdkClientException: Unable to load credentials from any "
+            "of the providers in the chain (AWS' chain has no credentials: see the login "
+            "AWS_MSK_IAM)",
         ),
         (
             [f"{KAFKA}errors.InvalidConfigurationException: Invalid PEM keystore configs",
