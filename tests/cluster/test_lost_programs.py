@@ -181,6 +181,12 @@ def run(pipeline: Pipeline, command: list[str]) -> tuple[int, str]:
     return ended.returncode, ended.stdout + ended.stderr
 
 
+def await_new(pipeline: Pipeline, within_s: float, otherwise: str) -> None:
+    """Wait until the exporter serves what was observed after now."""
+    since_s = time.time()
+    until(lambda: pipeline.observed_since(since_s), within_s, otherwise)
+
+
 @pytest.mark.parametrize("frozen", [1, 2, 3])
 def test_every_program_starts_while_a_bootstrap_address_hangs(
     pipeline: Pipeline, frozen: int
@@ -199,11 +205,9 @@ def test_every_program_starts_while_a_bootstrap_address_hangs(
             assert command != ["check"] or f"cluster.bootstrap {place}: cannot be" in output
         pipeline.kill("exporter")
         pipeline.start("exporter")
-        since_s = time.time()
-        until(lambda: pipeline.observed_since(since_s), 30, "the exporter serves nothing")  # noqa: B023
-    for name in ("collector", "query"):
-        assert pipeline.term(name) == 0
-        pipeline.start(name)
-    since_s = time.time()
-    until(lambda: pipeline.observed_since(since_s), STARTS_WITHIN_S, "it does not start")
+        await_new(pipeline, 30, "the exporter serves nothing")
+        for name in ("collector", "query"):
+            assert pipeline.term(name) == 0
+            pipeline.start(name)
+        await_new(pipeline, STARTS_WITHIN_S, "it does not start")
     assert all(pipeline.alive(name) for name in pipeline.programs)
