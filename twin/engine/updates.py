@@ -161,7 +161,7 @@ class _Encoder:
         versions: dict[str, list[str]] = {PER_PARTITION: [], PER_REPLICA: []}
         others: list[bytes] = []
         for name, table in codec.stored_tables(self._after):
-            # What rules remember is as a rule the very table that the state before had.
+            # A remembered table usually is the table object of the state before: not compared.
             if name.startswith(BEFORE) and table is before.get(name.removeprefix(BEFORE)):
                 copied.append(name)
                 continue

@@ -129,10 +129,13 @@ def _require_password(client: Mapping[str, Any], section: str) -> None:
     by_sasl = str(client.get("security_protocol", "")).startswith("SASL")
     if not by_sasl or client.get("sasl_mechanism") not in _BY_PASSWORD:
         return
-    for key in ("sasl_plain_username", "sasl_plain_password"):
+    variable = f"KAFKA_TWIN_{section.upper()}_CLIENT_SASL_PLAIN_PASSWORD"
+    needed = {
+        "sasl_plain_username": "",
+        "sasl_plain_password": f"; a secret is best in {variable}",
+    }
+    for key, where in needed.items():
         if not client.get(key):
-            best = f"KAFKA_TWIN_{section.upper()}_CLIENT_{key.upper()}"
-            where = f"; a secret is best in {best}" if key.endswith("password") else ""
             raise ConfigError(f"{section}.client.{key}: {client['sasl_mechanism']} needs it{where}")
 
 
@@ -238,13 +241,13 @@ _TLS_SETTINGS: Final = {
     "UNEXPECTED_EOF_WHILE_READING": "is that a port of TLS? See security_protocol",
     "WRONG_VERSION_NUMBER": "is that a port of TLS? See security_protocol",
 }
-"""What a failure of TLS means in our settings, by the words of OpenSSL."""
+"""The setting to look at when TLS fails, by a word of OpenSSL's message."""
 
 
 def _with_opinion(text: str) -> str:
-    """What the text means in our settings, where it has no word of them.
+    """The text with the setting to look at, or with what AWS says about refused credentials.
 
-    Amazon MSK gives no reason for a refusal: AWS says what it thinks of the credentials.
+    Amazon MSK gives no reason for a refusal.
     """
     if iam_tokens.ACCESS_DENIED in text:
         return text + iam_tokens.why_refused()

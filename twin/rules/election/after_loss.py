@@ -71,7 +71,7 @@ def silent_replicas(assignment: Assignment, roles: Roles, brokers: Brokers, now_
     silent = brokers.broker[is_silent(brokers, now_ms)]
     if not len(silent):
         return np.zeros(assignment.broker.shape, bool)
-    # By comparisons, as numpy does it for few that are searched, if it may not search by a table.
+    # Of this kind numpy compares with each of a few ids, which is faster than its lookup table.
     return roles.is_assigned & np.isin(assignment.broker, silent, kind="sort")
 
 

@@ -86,7 +86,7 @@ def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) 
 
 @rule
 def first_timestamps(replicas: Replicas) -> FirstTimestamps:
-    """What most replicas are judged by without a look at each."""
+    """The bounds by which most partitions are judged as a whole."""
     started = replicas.local_start_timestamp_ms
     # As an unsigned number, UNKNOWN is the highest.
     oldest = over_slots(np.minimum, started.view(np.uint64))
