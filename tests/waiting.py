@@ -43,21 +43,28 @@ def patient_ms(quiet_ms: int) -> int:
 
 
 def until(
-    condition: Callable[[], T], within_s: float = 30, otherwise: str = "", *, pause_s: float = 0.1
+    condition: Callable[[], T],
+    within_s: float = 30,
+    otherwise: str | Callable[[], str] = "",
+    *,
+    pause_s: float = 0.1,
 ) -> T:
     """The first true value of the condition.
 
     Args:
         condition: called again and again, and at least once.
         within_s: what it takes at most on a quiet machine; it fails after PATIENCE times that.
-        otherwise: what is wrong then; by default the name of the condition.
+        otherwise: what is wrong then, or a function that finds it out; by default the name of the
+            condition.
         pause_s: between the first calls. Pauses grow with the time that has passed, up to
             LONGEST_PAUSE_S: most waits are for brokers, which want the cores that a call takes.
     """
     began_s = time.monotonic()
     deadline = Deadline.after_s(PATIENCE * within_s)
     while not (value := condition()):
-        wrong = otherwise or f"not {condition.__name__.replace('_', ' ')}"
-        assert not deadline.is_over, f"{wrong} after {PATIENCE * within_s:.0f} s"
+        if deadline.is_over:
+            wrong = otherwise() if callable(otherwise) else otherwise
+            wrong = wrong or f"not {condition.__name__.replace('_', ' ')}"
+            raise AssertionError(f"{wrong} after {PATIENCE * within_s:.0f} s")
         time.sleep(max(pause_s, min(LONGEST_PAUSE_S, (time.monotonic() - began_s) / 10)))
     return value

@@ -336,9 +336,14 @@ def await_in_sync(cluster: Cluster, within_s: float = 60) -> dict[Key, Partition
     """The state that all brokers agree on once every replica of every partition is in sync."""
     client = BrokerClient(cluster)
     first = cluster.status()[0].id
-    until(
-        lambda: all(state.is_in_sync for state in client.partitions(first).values()),
-        within_s,
-        "not every replica is in sync",
-    )
+
+    def others() -> dict[Key, PartitionState]:
+        states = client.partitions(first)
+        return {key: state for key, state in states.items() if not state.is_in_sync}
+
+    def words() -> str:
+        nodes = ", ".join(f"{node.id} {node.state}" for node in cluster.status())
+        return f"of nodes {nodes}, {first} says that replicas are not in sync: {others()}"
+
+    until(lambda: not others(), within_s, words)
     return await_agreement(cluster)

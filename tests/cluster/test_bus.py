@@ -366,7 +366,8 @@ def test_check_finds_everything_there(config: Config, cluster: LocalCluster) -> 
         ),  # other tests leave topics that keep little
     )
     assert check(config, out)
-    lines = out.getvalue().splitlines()
+    *lines, verdict = out.getvalue().splitlines()
+    assert verdict == "the twin can run"
     assert lines[0].startswith(f"ok: cluster real at {config.cluster.bootstrap}: 3 brokers")
     assert all(line.startswith(("ok: ", "source ")) for line in lines), lines
     sources = [line for line in lines if line.startswith("source ")]

@@ -134,12 +134,15 @@ def test_with_exactly_these_rights_nothing_is_missing(programs: Programs):
     """In the container of the query, which has all that any program needs."""
     code, output = programs.run("query", USER, "check")
     assert code == 0, output
+    *others, verdict = output.splitlines()
     fine = ("ok: ", "source ", "mend: ")
-    lines = [line for line in output.splitlines() if not line.startswith(fine)]
+    lines = [line for line in others if not line.startswith(fine)]
     assert len(lines) == len(OF_COMMANDS), lines
     for line, start in zip(lines, OF_COMMANDS, strict=True):
         assert line.startswith(start)
         assert " -> `tap --enable`" in line or " -> `plan " in line
+    said = f"the twin can run; {len(lines)} lines above say what it goes without"
+    assert verdict == said
 
 
 @pytest.mark.parametrize("right", NEEDED, ids=str)
