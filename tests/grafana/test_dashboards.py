@@ -19,7 +19,7 @@ from streaming.grafana.annotate import KINDS
 from streaming.grafana.commands import BY_HAND
 from tests.grafana.pages import ROOT, Json, each_dashboard, panels
 from twin.builtin import CATALOG
-from twin.cluster_rules.log_dirs import CLASSES
+from twin.cluster_rules.disks.log_dirs import CLASSES
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 

@@ -280,6 +280,10 @@ class BrokerConfigColumns(Table):
     default_segment_bytes: Int64 = column(
         "its log.segment.bytes", source="DescribeConfigs, log.segment.bytes"
     )
+    retention_check_ms: Int64 = column(
+        "its log.retention.check.interval.ms: how often it looks for segments to delete",
+        source="DescribeConfigs, log.retention.check.interval.ms",
+    )
     fetch_wait_max_ms: Int64 = column(
         "its replica.fetch.wait.max.ms: how long a leader may wait for new records before it "
         "answers a fetch of this broker",

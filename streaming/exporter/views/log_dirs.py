@@ -12,7 +12,7 @@ from streaming.bus.view import ClusterView
 from streaming.exporter.views.api import observed, shards_not_reported
 from streaming.questions.parameters import DEFAULT_ROWS
 from twin.arrays import plain
-from twin.cluster_rules.log_dirs import LogDirUse
+from twin.cluster_rules.disks.log_dirs import LogDirUse
 from twin.declarations.table import UNKNOWN, Bool, Column
 from twin.engine.state import ShardState
 from twin.rules.brokers.log_dirs import STORAGE_ERROR, ReplicaDirs

@@ -159,11 +159,11 @@ def lags_retention(
     with np.errstate(invalid="ignore"):
         by_bytes = (kept_bytes > 0) & (lag.upload_lag_bytes >= NEARLY * kept_bytes)
         by_time = (kept_ms > 0) & (waits.waited_ms >= NEARLY * kept_ms)
-    is_late = records >= LATE * _records_that_may_wait(waits, growth, sizes, configs)
+    is_late = records >= LATE * records_that_may_wait(waits, growth, sizes, configs)
     return (configs.remote_storage == 1) & is_late & (by_bytes | by_time)
 
 
-def _records_that_may_wait(
+def records_that_may_wait(
     waits: UploadWaits, growth: Growth, sizes: RecordSizes, configs: TopicConfigs
 ) -> Float64:
     """[P] records that a leader need not have uploaded yet.

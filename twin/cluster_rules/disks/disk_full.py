@@ -1,0 +1,338 @@
+"""When each volume is full: by a model of its logs, and by the straight line of the last hour.
+
+Both bounds of the model are kept, since between them lie segments that nobody sees: the volume is
+full *at the earliest* if logs take the most that they may, and *at the latest* if they take the
+least. What fills a volume beside logs counts at the earliest, for so many times as long as it was
+seen to.
+
+A broker is named once the latest is near, or the earliest is and the straight line agrees: a bound
+alone would name a volume that has been nearly full for years.
+
+Source: twin.rules.disks. A broker whose directory has no room fails it, and cannot start with it
+(LogManager.handleLogDirFailure, Kafka 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from twin.arrays import keys
+from twin.cluster_rules.disks.disk_samples import DiskSamples, Line
+from twin.cluster_rules.disks.log_dirs import LogDirBytes, ReportedLogDirs, is_volume, places
+from twin.declarations.declare import Alert, ByBroker, ByLogDir, gauge, risk, rule
+from twin.declarations.signature import Cycle
+from twin.declarations.table import (
+    UNKNOWN,
+    Array,
+    Bool,
+    ClusterTable,
+    Float64,
+    Int16,
+    Int32,
+    Int64,
+    Rows,
+    ShardReport,
+    Text,
+    column,
+)
+from twin.rules.disks.curves import DiskCurves
+from twin.rules.disks.points import POINTS_S
+from twin.rules.partitions.staleness import STALE_MS
+
+AHEAD: Final = 24
+"""What grows beside logs goes on for so many times as long as it was seen: half an hour of image
+builds says nothing of next week."""
+
+MUCH: Final = 0.3
+"""The model and the straight line differ by much where one is so much of the other away."""
+
+_LEAST_SHARE: Final = 0.01
+"""Of a volume, an hour: rates below it are not compared."""
+
+NOT_IN_SIGHT: Final = np.inf
+
+
+class ReportedDiskCurves(ShardReport, kind="reported_disk_curves"):
+    """[K] what logs of a shard will take in each log directory, as in ``disk_curves``."""
+
+    broker: Int32 = column("broker id")
+    number: Int16 = column("number of the directory; unknown where the broker has one")
+    point: Int16 = column("index of the time: seconds after counted_at_ms")
+    counted_at_ms: Int64 = column("cycle from which on they count")
+    least_bytes: Float64 = column("at the least", fill=0.0)
+    most_bytes: Float64 = column("at the most", fill=0.0)
+    away_least_bytes: Float64 = column("at the least, remote storage away", fill=0.0)
+    away_most_bytes: Float64 = column("at the most, remote storage away", fill=0.0)
+    unjudged_replicas: Int64 = column("replicas that add nothing", fill=0)
+
+
+@rule
+def reported_disk_curves(curves: DiskCurves) -> ReportedDiskCurves:
+    """The table as it is."""
+    broker, number, point, *others = curves.values()
+    return ReportedDiskCurves(broker, number.astype(np.int16), point.astype(np.int16), *others)
+
+
+class DiskForecasts(ClusterTable, kind="disk_forecasts"):
+    """[V] when each volume is full, sorted by broker and number.
+
+    Times are those of the clock, in ms: inf where it is not in sight, NaN where nobody knows.
+    """
+
+    broker: Int32 = column("broker id")
+    log_dir: Text = column("path of the first directory on the volume", fill="")
+    number: Int16 = column("number of that directory")
+    total_bytes: Int64 = column("size of the volume")
+    usable_bytes: Int64 = column("free space of the volume")
+    full_at_earliest_ms: Float64 = column("if logs take the most that they may", fill=np.nan)
+    full_at_latest_ms: Float64 = column("if logs take the least that they may", fill=np.nan)
+    full_by_line_ms: Float64 = column("if it goes on as in the last hour", fill=np.nan)
+    away_at_earliest_ms: Float64 = column(
+        "at the earliest, if remote storage is away from now on; NaN where nothing is tiered",
+        fill=np.nan,
+    )
+    away_at_latest_ms: Float64 = column("the same at the latest", fill=np.nan)
+    logs_least_bytes_per_s: Float64 = column("by the model, over the next hour", fill=np.nan)
+    logs_most_bytes_per_s: Float64 = column("by the model, over the next hour", fill=np.nan)
+    used_bytes_per_s: Float64 = column("measured over the last hour", fill=np.nan)
+    other_bytes_per_s: Float64 = column("of that, what is in no log", fill=np.nan)
+    seen_s: Float64 = column("how long that was measured", fill=0.0)
+    unjudged_replicas: Int64 = column("replicas whose size or rate is unknown", fill=0)
+    warn_before_ms: Int64 = column("how long before it is full somebody is warned", fill=0)
+    page_before_ms: Int64 = column("how long before it is full somebody is paged", fill=0)
+    observed_at_ms: Int64 = column("when its broker last listed it")
+    is_current: Bool = column("that was within a minute", fill=False)
+
+    def is_near(self, before_ms: Int64, now_ms: int) -> Bool:
+        """[V] it is full within that time: at the latest, or at the earliest and by the line."""
+        until_ms = now_ms + before_ms.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            late = self.full_at_latest_ms <= until_ms
+            early = (self.full_at_earliest_ms <= until_ms) & (self.full_by_line_ms <= until_ms)
+        near: Bool = (before_ms > 0) & (late | early)
+        return near
+
+    def differs(self) -> Bool:
+        """[V] the last hour is not what the model says: something is not understood."""
+        line, other = self.used_bytes_per_s, np.nan_to_num(self.other_bytes_per_s)
+        low, high = self.logs_least_bytes_per_s + other, self.logs_most_bytes_per_s + other
+        slack = np.maximum(MUCH * np.abs(line), _LEAST_SHARE * self.total_bytes / 3_600)
+        with np.errstate(invalid="ignore"):
+            apart: Bool = (line < low - slack) | (line > high + slack)
+        return apart
+
+
+@rule
+def disk_forecasts(
+    dirs: ReportedLogDirs, curves: ReportedDiskCurves, held: LogDirBytes, samples: DiskSamples,
+    cycle: Cycle,
+) -> DiskForecasts:  # fmt: skip
+    """One row a volume of known size."""
+    rows = np.flatnonzero(is_volume(dirs))
+    broker, number = dirs.broker[rows], dirs.number[rows]
+    now_ms, count = cycle.observed_at_ms, len(rows)
+    at = _volumes(dirs, rows, curves.broker, curves.number)
+    has_tiered = np.zeros(count, bool)
+    tiered_at = _volumes(dirs, rows, held.broker, held.number)
+    tiered = (tiered_at != UNKNOWN) & (held.tiered_bytes + held.waiting_bytes > 0)
+    has_tiered[tiered_at[tiered]] = True
+    line = Line(samples, broker, number)
+    used_per_s, other_per_s = (
+        line.bytes_per_s(values) for values in (samples.used_bytes, samples.other_bytes)
+    )
+    usable = dirs.usable_bytes[rows].astype(np.float64)
+    unjudged = np.bincount(
+        at[at != UNKNOWN], curves.unjudged_replicas[at != UNKNOWN], count
+    ).astype(np.int64)  # fmt: skip
+    elapsed_s = _elapsed_s(curves, at, count, now_ms)
+
+    def summed(values: Float64) -> Float64:
+        """[V, H]"""
+        cell = at * len(POINTS_S) + curves.point
+        sums = np.zeros(count * len(POINTS_S))
+        np.add.at(sums, cell[at != UNKNOWN], values[at != UNKNOWN])
+        return sums.reshape(count, len(POINTS_S))
+
+    beside = np.nan_to_num(np.maximum(other_per_s, 0))
+
+    def full_at(values: Float64, other: Float64) -> Float64:
+        return now_ms + 1_000 * full_after_s(summed(values), usable, elapsed_s, other, line.seen_s)
+
+    none = np.zeros(count)
+    earliest, latest = full_at(curves.most_bytes, beside), full_at(curves.least_bytes, none)
+    away, away_latest = (
+        np.where(has_tiered, full_at(values, other), np.nan)
+        for values, other in ((curves.away_most_bytes, beside), (curves.away_least_bytes, none))
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left_s = usable / used_per_s
+    by_line = np.where(np.isnan(used_per_s), np.nan, np.where(used_per_s > 0, left_s, np.inf))
+    hourly = [
+        _next_hour(summed(values), elapsed_s) for values in (curves.least_bytes, curves.most_bytes)
+    ]
+    return DiskForecasts.from_values([
+        broker, dirs.log_dir[rows], number, dirs.total_bytes[rows], dirs.usable_bytes[rows],
+        earliest, latest, now_ms + 1_000 * by_line, away, away_latest,
+        *hourly, used_per_s, other_per_s, line.seen_s, unjudged,
+        dirs.warn_before_ms[rows], dirs.page_before_ms[rows], dirs.observed_at_ms[rows],
+        now_ms - dirs.observed_at_ms[rows] <= STALE_MS,
+    ])  # fmt: skip
+
+
+def full_after_s(
+    curve: Float64, usable: Float64, elapsed_s: Float64, other_per_s: Float64, seen_s: Float64
+) -> Float64:
+    """[V] seconds from now until nothing is free; inf if that is not in sight.
+
+    Args:
+        curve: [V, H] changes of what logs take, at POINTS_S after they were counted.
+        usable: [V] what is free now.
+        elapsed_s: [V] since they were counted.
+        other_per_s: [V] bytes a second beside logs.
+        seen_s: [V] how long that was seen.
+    """
+    now = _at(curve, elapsed_s)
+    after_s = np.maximum(POINTS_S - elapsed_s[:, None], 0)
+    beside = other_per_s[:, None] * np.minimum(after_s, AHEAD * seen_s[:, None])
+    taken = np.where(elapsed_s[:, None] <= POINTS_S, curve - now[:, None], 0) + beside
+    over = taken - usable[:, None]
+    is_full = over >= 0
+    first = is_full.argmax(axis=1)
+    row, last = np.arange(len(curve)), np.maximum(first - 1, 0)
+    short, beyond = over[row, last], over[row, first]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(first > 0, -short / (beyond - short), 0)
+    between = after_s[row, last] + share * (after_s[row, first] - after_s[row, last])
+    return np.where(is_full.any(axis=1), between, NOT_IN_SIGHT)
+
+
+def _at(curve: Float64, at_s: Float64) -> Float64:
+    """[V] the value of each curve at that time."""
+    after = np.clip(np.searchsorted(POINTS_S, at_s, side="right"), 1, len(POINTS_S) - 1)
+    row = np.arange(len(curve))
+    share = (at_s - POINTS_S[after - 1]) / (POINTS_S[after] - POINTS_S[after - 1])
+    low, high = curve[row, after - 1], curve[row, after]
+    value: Float64 = low + share * (high - low)
+    return value
+
+
+def _next_hour(curve: Float64, elapsed_s: Float64) -> Float64:
+    """[V] bytes a second; what retention deletes at once is left out."""
+    begin_s = np.maximum(elapsed_s, POINTS_S[1])
+    return (_at(curve, begin_s + 3_600) - _at(curve, begin_s)) / 3_600
+
+
+def _volumes(dirs: ReportedLogDirs, rows: Rows, broker: Int32, number: Array) -> Rows:
+    """[N] the place among ``rows`` of the volume of each of those directories; or UNKNOWN."""
+    directory = places(dirs, broker, number, dirs.error_code == 0)
+    volume = keys.pack(dirs.broker, dirs.volume)
+    of_directory = keys.find(keys.pack(dirs.broker[rows], dirs.number[rows]), volume)
+    return np.append(of_directory, UNKNOWN)[directory]
+
+
+def _elapsed_s(curves: ReportedDiskCurves, at: Rows, count: int, now_ms: int) -> Float64:
+    """[V] the time since the logs on each volume were counted, by the oldest of the shards."""
+    oldest = np.full(count, now_ms)
+    np.minimum.at(oldest, at[at != UNKNOWN], curves.counted_at_ms[at != UNKNOWN])
+    return np.maximum(now_ms - oldest, 0) / 1_000
+
+
+# ---------------------------------------------------------------- declared
+
+
+def _by_broker(forecasts: DiskForecasts, is_near: Bool) -> ByBroker:
+    """A broker with a volume for which that holds; unknown where one has not been listed lately."""
+    broker, at = np.unique(forecasts.broker, return_inverse=True)
+    near = np.bincount(at, is_near & forecasts.is_current, minlength=len(broker)) > 0
+    late = np.bincount(at, ~forecasts.is_current, minlength=len(broker)) > 0
+    return ByBroker(broker, np.where(near, 1, np.where(late, UNKNOWN, 0)).astype(np.int64))
+
+
+@risk(
+    "disk_full_soon",
+    rank=42,
+    severity="page",
+    per="broker",
+    open_after_ms=60_000,
+    close_after_ms=120_000,
+    sentence="a disk of it will soon be full, and the broker stops then",
+    source="DescribeLogDirs v4; retention, uploads and rates of each log",
+    alert=Alert(
+        summary="will soon have a full disk",
+        description="A disk of {n} brokers of {cluster} will be full within [disk] page_before_ms. "
+        "A broker fails a log directory that has no room, stops with the last one, and cannot "
+        "start again before there is room.",
+        wait="1m",
+        keep_firing_for="5m",
+    ),
+)
+def is_full_soon(forecasts: DiskForecasts, cycle: Cycle) -> ByBroker:
+    """Within the time at which somebody is paged."""
+    near = forecasts.is_near(forecasts.page_before_ms, cycle.observed_at_ms)
+    return _by_broker(forecasts, near)
+
+
+@risk(
+    "disk_fills",
+    rank=117,
+    severity="warn",
+    per="broker",
+    open_after_ms=300_000,
+    close_after_ms=300_000,
+    sentence="a disk of it will be full within a day or so",
+    source="DescribeLogDirs v4; retention, uploads and rates of each log",
+    alert=Alert(
+        summary="have a disk that fills",
+        description="A disk of {n} brokers of {cluster} will be full within [disk] warn_before_ms.",
+        wait="5m",
+        keep_firing_for="10m",
+    ),
+)
+def fills(forecasts: DiskForecasts, cycle: Cycle) -> ByBroker:
+    """Within the time at which somebody is warned, and nobody is paged yet."""
+    near = forecasts.is_near(forecasts.warn_before_ms, cycle.observed_at_ms)
+    near &= ~forecasts.is_near(forecasts.page_before_ms, cycle.observed_at_ms)
+    return _by_broker(forecasts, near)
+
+
+@gauge(
+    "full_seconds",
+    "Time until the volume of the log directory is full, by its bound: earliest (logs take the "
+    "most that they may), latest (the least), or line (as in the last hour). +Inf: not in sight. "
+    "At the first directory of a volume.",
+    level="log_dir",
+    labels=("bound",),
+)
+def full_seconds(forecasts: DiskForecasts, cycle: Cycle) -> Mapping[tuple[str], ByLogDir]:
+    """The bounds that are known."""
+    return {
+        (name,): _seconds(forecasts, getattr(forecasts, f"full_{how}_ms"), cycle.observed_at_ms)
+        for name, how in (("earliest", "at_earliest"), ("latest", "at_latest"), ("line", "by_line"))
+    }
+
+
+@gauge(
+    "tier_outage_survived_seconds",
+    "How long remote storage can be away from now on until the first disk of the broker is full, "
+    "at the earliest. +Inf: not in sight.",
+    labels=("broker",),
+)
+def tier_outage_survived_seconds(
+    forecasts: DiskForecasts, cycle: Cycle
+) -> Mapping[tuple[str], float]:
+    """The brokers with tiered logs."""
+    known = forecasts.is_current & ~np.isnan(forecasts.away_at_earliest_ms)
+    broker, at = np.unique(forecasts.broker[known], return_inverse=True)
+    least = np.full(len(broker), np.inf)
+    np.minimum.at(least, at, forecasts.away_at_earliest_ms[known] - cycle.observed_at_ms)
+    seconds = (np.maximum(least, 0) / 1_000).tolist()
+    return {(str(each),): value for each, value in zip(broker.tolist(), seconds, strict=True)}
+
+
+def _seconds(forecasts: DiskForecasts, at_ms: Float64, now_ms: int) -> ByLogDir:
+    known = forecasts.is_current & ~np.isnan(at_ms)
+    left_s = np.maximum(at_ms[known] - now_ms, 0) / 1_000
+    return ByLogDir(forecasts.broker[known], forecasts.log_dir[known], left_s)

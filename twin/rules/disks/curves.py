@@ -1,0 +1,232 @@
+"""What the logs in each log directory will take, as sums at fixed times from now.
+
+Two bounds, since nobody knows where segments end. At the least, retention deletes each record as
+soon as it may, and compaction all that is written. At the most, it deletes a segment once its last
+record may go and the next check has come, compaction deletes nothing, and a replica that is behind
+gets what it lacks at once. Where a setting is unknown, the bounds take both ends of it.
+
+The same bounds are kept for remote storage that is away from now on: then nothing more is uploaded,
+and nothing is deleted that is not.
+
+Source: UnifiedLog.deletableSegments and LogManager.cleanupLogs, Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from twin.arrays import keys
+from twin.declarations.declare import rule
+from twin.declarations.signature import Before, Cycle, Lazy, TableGroup
+from twin.declarations.table import (
+    UNKNOWN,
+    Array,
+    Bool,
+    Float64,
+    Int8,
+    Int32,
+    Int64,
+    KeyedTable,
+    column,
+)
+from twin.rules.brokers.log_dirs import ReplicaDirs
+from twin.rules.disks.log_model import Logs, size_changes
+from twin.rules.disks.points import POINTS_S, summed_at_points
+from twin.rules.disks.upload_rates import UploadSamples, segment_time_s
+from twin.rules.partitions.growth import Growth, RecordSizes
+from twin.rules.partitions.leaders import Leaders, Roles
+from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.coverage import LocalLog
+from twin.rules.tiering.upload import LATE, UploadLag, UploadWaits, records_that_may_wait
+from twin.tables.enums import NOT_SET
+from twin.tables.state import Assignment, Brokers, Replicas
+
+EVERY_MS: Final = 30_000
+"""Days are foretold, so sums of half a minute ago will do; they cost as much as ten rules."""
+
+CHECK_MS: Final = 300_000
+"""Kafka's log.retention.check.interval.ms, where a broker's own is unknown."""
+
+UPLOAD_S: Final = 90
+"""A closed segment may take so long until it is uploaded: two rounds of RemoteLogManager's task,
+and the upload itself."""
+
+_SIMILAR: Final = 0.1
+"""Replicas whose sizes differ by less are taken for equal."""
+
+_SMALL: Final = 1 << 20
+"""Bytes by which they may differ in any case."""
+
+
+class DiskCurves(KeyedTable, kind="disk_curves"):
+    """[K] changes of what logs take, sorted by broker, number of the directory, and time."""
+
+    broker: Int32 = column("broker id")
+    number: Int8 = column("number of the directory; unknown where the broker has one")
+    point: Int8 = column("index of the time: seconds after counted_at_ms")
+    counted_at_ms: Int64 = column("cycle from which on they count")
+    least_bytes: Float64 = column("at the least", fill=0.0)
+    most_bytes: Float64 = column("at the most", fill=0.0)
+    away_least_bytes: Float64 = column("at the least, remote storage away from now on", fill=0.0)
+    away_most_bytes: Float64 = column("at the most, remote storage away from now on", fill=0.0)
+    unjudged_replicas: Int64 = column(
+        "replicas whose size or rate is unknown: they add nothing; counted at the first time",
+        fill=0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogTables(TableGroup):
+    """What says how large logs are, how fast they grow, and what may be deleted."""
+
+    assignment: Assignment
+    roles: Roles
+    replicas: Replicas
+    leaders: Leaders
+    configs: TopicConfigs
+    growth: Growth
+    samples: UploadSamples
+    brokers: Brokers
+    sizes: Lazy[RecordSizes]
+    local: Lazy[LocalLog]
+    lag: Lazy[UploadLag]
+    waits: Lazy[UploadWaits]
+
+
+@rule
+def disk_curves(
+    before: Before[DiskCurves], dirs: ReplicaDirs, tables: LogTables, cycle: Cycle
+) -> DiskCurves:
+    """The sums of half a minute ago, or new ones."""
+    counted_at_ms = int(before.counted_at_ms.max(initial=UNKNOWN))
+    if counted_at_ms != UNKNOWN and cycle.observed_at_ms - counted_at_ms < EVERY_MS:
+        return before
+    return sums_by_directory(tables, dirs, cycle.observed_at_ms)
+
+
+def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> DiskCurves:
+    """The sums of those logs from now on."""
+    number = dirs.number
+    each, at = keys.distinct(keys.pack(tables.assignment.broker, number + 1).ravel())
+    cell = at.reshape(number.shape)
+    logs = _Logs(tables)
+    sums = [logs.summed(cell, len(each), most=most, away=away)
+            for away in (False, True) for most in (False, True)]  # fmt: skip
+    unjudged = np.bincount(cell[logs.is_unjudged], minlength=len(each))
+    stays = np.bincount(cell[tables.roles.is_assigned], minlength=len(each)) > 0
+    broker, directory = keys.unpack(each[stays])
+    points = len(POINTS_S)
+    first = np.arange(points * len(broker)) % points == 0
+    return DiskCurves.from_values([
+        np.repeat(broker, points).astype(np.int32),
+        np.repeat(directory - 1, points).astype(np.int8),
+        np.tile(np.arange(points, dtype=np.int8), len(broker)),
+        np.full(points * len(broker), now_ms),
+        *(of_directory[stays].ravel() for of_directory in sums),
+        np.where(first, np.repeat(unjudged[stays], points), 0),
+    ])  # fmt: skip
+
+
+class _Logs:
+    """The logs of a shard: one for all replicas that are like their leader, and others apart.
+
+    ``is_unjudged``: [P, R] replicas of unknown size or rate, or without a leader to copy from.
+    """
+
+    def __init__(self, tables: LogTables) -> None:
+        self._tables = tables
+        leaders, size = tables.leaders, tables.replicas.local_log_bytes
+        takes = tables.roles.is_assigned & ~tables.roles.is_offline
+        written = tables.growth.appended_records_per_s * tables.sizes().bytes_per_record
+        written[tables.growth.appended_records_per_s == 0] = 0
+        is_judged = ~np.isnan(written) & (written >= 0) & (leaders.local_log_bytes != UNKNOWN)
+        self._written = np.where(is_judged, written, 0)
+        is_known = takes & is_judged[:, None] & (size != UNKNOWN)
+        self.is_unjudged = takes & ~is_known
+        of_leader = leaders.local_log_bytes[:, None]
+        like = np.abs(size - of_leader) <= np.maximum(_SIMILAR * of_leader, _SMALL)
+        self._row, self._slot = np.nonzero(is_known & like)
+        self._own_row, self._own_slot = np.nonzero(is_known & ~like)
+
+    def summed(self, cell: Array, cells: int, *, most: bool, away: bool) -> Float64:
+        """[C, H] the sums by cell: at the most or the least, remote storage away or as it is."""
+        tables, size = self._tables, self._tables.replicas.local_log_bytes
+        row = np.flatnonzero(np.bincount(self._row, minlength=len(self._written)))
+        place = np.full(len(self._written), UNKNOWN)
+        place[row] = np.arange(len(row))
+        row_all = np.concatenate([row, self._own_row])
+        own, own_slot = self._own_row, self._own_slot
+        of_leader = tables.leaders.local_log_bytes
+        sizes = np.concatenate([of_leader[row], size[own, own_slot]]).astype(np.float64)
+        spans_ms = tables.local().local_log_span_ms
+        of_leaders_ms = tables.leaders.values_of(spans_ms)
+        span_ms = np.concatenate([of_leaders_ms[row], spans_ms[own, own_slot]])
+        logs = self._logs(row_all, sizes, span_ms, most=most, away=away)
+        changes = size_changes(logs)
+        if most and len(own):  # it gets at once what it lacks
+            behind = ~tables.roles.in_isr[own, own_slot]
+            lacks = np.where(behind, np.maximum(of_leader[own] - size[own, own_slot], 0), 0)
+            changes.bytes[:, len(row) :] += lacks
+        log = np.concatenate([place[self._row], len(row) + np.arange(len(own))])
+        where = np.concatenate([cell[self._row, self._slot], cell[own, own_slot]])
+        return summed_at_points(changes, log, where, cells)
+
+    def _logs(self, row: Array, size: Float64, span_ms: Array, *, most: bool, away: bool) -> Logs:
+        tables, configs = self._tables, self._tables.configs
+        written = self._written[row]
+        is_tiered = (configs.remote_storage[row] == 1) & (configs.copies_disabled[row] != 1)
+        keeps_s = _limit(
+            np.where(is_tiered, configs.local_retention_ms[row], configs.retention_ms[row]),
+            if_unknown=np.inf if most else 0.0,
+        ) / 1_000  # fmt: skip
+        keeps_bytes = _limit(
+            np.where(is_tiered, configs.local_retention_bytes[row], configs.retention_bytes[row]),
+            if_unknown=np.inf,
+        )
+        # A suspect timestamp says nothing of the log's age: it is new, or as old as it may be.
+        span_s = np.where(span_ms == UNKNOWN, 0.0 if most else keeps_s, span_ms / 1_000)
+        if most:
+            segment_s = segment_time_s(row, configs, tables.growth, tables.sizes())
+            late_s = np.where(np.isinf(segment_s), 0, segment_s) + _check_s(tables.brokers)
+            keeps_s, keeps_bytes = keeps_s + late_s, keeps_bytes + written * late_s
+        else:
+            # Compaction keeps no more than is there now.
+            is_compacted = (configs.compacted[row] != 0) & ~is_tiered
+            written = np.where(is_compacted, 0, written)
+        uploaded, uploads = self._uploads(row, is_tiered, size, away=away)
+        return Logs(size, written, span_s, keeps_s, keeps_bytes, uploaded, uploads)
+
+    def _uploads(
+        self, row: Array, is_tiered: Bool, size: Float64, *, away: bool
+    ) -> tuple[Float64, Float64]:
+        """[N] what is uploaded of each log, and bytes a second; inf and 0 where nothing waits."""
+        tables = self._tables
+        lag = tables.lag()
+        uploaded = np.maximum(size - np.nan_to_num(lag.upload_lag_bytes[row]), 0)
+        if away:
+            return np.where(is_tiered, uploaded, np.inf), np.zeros(len(row))
+        allowed = records_that_may_wait(
+            tables.waits(), tables.growth, tables.sizes(), tables.configs
+        )
+        rate = tables.growth.appended_records_per_s
+        with np.errstate(invalid="ignore"):
+            is_late = lag.upload_lag_records > LATE * allowed + UPLOAD_S * rate
+        waits = is_tiered & is_late[row]
+        records = np.nan_to_num(tables.samples.records_per_s(tables.leaders))[row]
+        per_s = records * np.nan_to_num(tables.sizes().bytes_per_record[row])
+        return np.where(waits, uploaded, np.inf), np.where(waits, per_s, 0)
+
+
+def _limit(values: Int64, *, if_unknown: float) -> Float64:
+    """A retention as a number: inf without a limit."""
+    limit = np.where(values < 0, np.inf, values)
+    return np.where(values == NOT_SET, if_unknown, limit)
+
+
+def _check_s(brokers: Brokers) -> float:
+    """The longest time between two checks of retention."""
+    known = brokers.retention_check_ms[brokers.retention_check_ms != UNKNOWN]
+    return float(known.max(initial=0) or CHECK_MS) / 1_000
