@@ -19,14 +19,13 @@ from typing import Final
 
 import numpy as np
 
-from twin.arrays import keys
 from twin.cluster_rules.disks.disk_samples import DiskSamples, Line
-from twin.cluster_rules.disks.log_dirs import LogDirBytes, ReportedLogDirs, is_volume, places
+from twin.cluster_rules.disks.log_dirs import LogDirBytes, ReportedLogDirs, is_volume
+from twin.cluster_rules.disks.volume_curves import ReportedDiskCurves, VolumeCurves, of_volumes
 from twin.declarations.declare import Alert, ByBroker, ByLogDir, gauge, risk, rule
 from twin.declarations.signature import Cycle
 from twin.declarations.table import (
     UNKNOWN,
-    Array,
     Bool,
     ClusterTable,
     Float64,
@@ -34,46 +33,16 @@ from twin.declarations.table import (
     Int32,
     Int64,
     Rows,
-    ShardReport,
     Text,
     column,
 )
-from twin.rules.disks.curves import DiskCurves
-from twin.rules.disks.points import POINTS_S
 from twin.rules.partitions.staleness import STALE_MS
-
-AHEAD: Final = 24
-"""What grows beside logs goes on for so many times as long as it was seen: half an hour of image
-builds says nothing of next week."""
 
 MUCH: Final = 0.3
 """The model and the straight line differ by much where one is so much of the other away."""
 
 _LEAST_SHARE: Final = 0.01
 """Of a volume, an hour: rates below it are not compared."""
-
-NOT_IN_SIGHT: Final = np.inf
-
-
-class ReportedDiskCurves(ShardReport, kind="reported_disk_curves"):
-    """[K] what logs of a shard will take in each log directory, as in ``disk_curves``."""
-
-    broker: Int32 = column("broker id")
-    number: Int16 = column("number of the directory; unknown where the broker has one")
-    point: Int16 = column("index of the time: seconds after counted_at_ms")
-    counted_at_ms: Int64 = column("cycle from which on they count")
-    least_bytes: Float64 = column("at the least", fill=0.0)
-    most_bytes: Float64 = column("at the most", fill=0.0)
-    away_least_bytes: Float64 = column("at the least, remote storage away", fill=0.0)
-    away_most_bytes: Float64 = column("at the most, remote storage away", fill=0.0)
-    unjudged_replicas: Int64 = column("replicas that add nothing", fill=0)
-
-
-@rule
-def reported_disk_curves(curves: DiskCurves) -> ReportedDiskCurves:
-    """The table as it is."""
-    broker, number, point, *others = curves.values()
-    return ReportedDiskCurves(broker, number.astype(np.int16), point.astype(np.int16), *others)
 
 
 class DiskForecasts(ClusterTable, kind="disk_forecasts"):
@@ -132,112 +101,43 @@ def disk_forecasts(
 ) -> DiskForecasts:  # fmt: skip
     """One row a volume of known size."""
     rows = np.flatnonzero(is_volume(dirs))
-    broker, number = dirs.broker[rows], dirs.number[rows]
-    now_ms, count = cycle.observed_at_ms, len(rows)
-    at = _volumes(dirs, rows, curves.broker, curves.number)
-    has_tiered = np.zeros(count, bool)
-    tiered_at = _volumes(dirs, rows, held.broker, held.number)
-    tiered = (tiered_at != UNKNOWN) & (held.tiered_bytes + held.waiting_bytes > 0)
-    has_tiered[tiered_at[tiered]] = True
+    broker, number, now_ms = dirs.broker[rows], dirs.number[rows], cycle.observed_at_ms
+    volumes = VolumeCurves(dirs, rows, curves, now_ms)
     line = Line(samples, broker, number)
     used_per_s, other_per_s = (
         line.bytes_per_s(values) for values in (samples.used_bytes, samples.other_bytes)
     )
-    usable = dirs.usable_bytes[rows].astype(np.float64)
-    unjudged = np.bincount(
-        at[at != UNKNOWN], curves.unjudged_replicas[at != UNKNOWN], count
-    ).astype(np.int64)  # fmt: skip
-    elapsed_s = _elapsed_s(curves, at, count, now_ms)
-
-    def summed(values: Float64) -> Float64:
-        """[V, H]"""
-        cell = at * len(POINTS_S) + curves.point
-        sums = np.zeros(count * len(POINTS_S))
-        np.add.at(sums, cell[at != UNKNOWN], values[at != UNKNOWN])
-        return sums.reshape(count, len(POINTS_S))
-
-    beside = np.nan_to_num(np.maximum(other_per_s, 0))
+    has_tiered = _with_tiered(dirs, rows, held)
+    beside, none = np.nan_to_num(np.maximum(other_per_s, 0)), np.zeros(len(rows))
 
     def full_at(values: Float64, other: Float64) -> Float64:
-        return now_ms + 1_000 * full_after_s(summed(values), usable, elapsed_s, other, line.seen_s)
+        return now_ms + 1_000 * volumes.full_after_s(values, other, line.seen_s)
 
-    none = np.zeros(count)
     earliest, latest = full_at(curves.most_bytes, beside), full_at(curves.least_bytes, none)
     away, away_latest = (
         np.where(has_tiered, full_at(values, other), np.nan)
         for values, other in ((curves.away_most_bytes, beside), (curves.away_least_bytes, none))
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        left_s = usable / used_per_s
+        left_s = dirs.usable_bytes[rows] / used_per_s
     by_line = np.where(np.isnan(used_per_s), np.nan, np.where(used_per_s > 0, left_s, np.inf))
-    hourly = [
-        _next_hour(summed(values), elapsed_s) for values in (curves.least_bytes, curves.most_bytes)
-    ]
     return DiskForecasts.from_values([
         broker, dirs.log_dir[rows], number, dirs.total_bytes[rows], dirs.usable_bytes[rows],
         earliest, latest, now_ms + 1_000 * by_line, away, away_latest,
-        *hourly, used_per_s, other_per_s, line.seen_s, unjudged,
+        volumes.next_hour(curves.least_bytes), volumes.next_hour(curves.most_bytes),
+        used_per_s, other_per_s, line.seen_s, volumes.unjudged_replicas(),
         dirs.warn_before_ms[rows], dirs.page_before_ms[rows], dirs.observed_at_ms[rows],
         now_ms - dirs.observed_at_ms[rows] <= STALE_MS,
     ])  # fmt: skip
 
 
-def full_after_s(
-    curve: Float64, usable: Float64, elapsed_s: Float64, other_per_s: Float64, seen_s: Float64
-) -> Float64:
-    """[V] seconds from now until nothing is free; inf if that is not in sight.
-
-    Args:
-        curve: [V, H] changes of what logs take, at POINTS_S after they were counted.
-        usable: [V] what is free now.
-        elapsed_s: [V] since they were counted.
-        other_per_s: [V] bytes a second beside logs.
-        seen_s: [V] how long that was seen.
-    """
-    now = _at(curve, elapsed_s)
-    after_s = np.maximum(POINTS_S - elapsed_s[:, None], 0)
-    beside = other_per_s[:, None] * np.minimum(after_s, AHEAD * seen_s[:, None])
-    taken = np.where(elapsed_s[:, None] <= POINTS_S, curve - now[:, None], 0) + beside
-    over = taken - usable[:, None]
-    is_full = over >= 0
-    first = is_full.argmax(axis=1)
-    row, last = np.arange(len(curve)), np.maximum(first - 1, 0)
-    short, beyond = over[row, last], over[row, first]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(first > 0, -short / (beyond - short), 0)
-    between = after_s[row, last] + share * (after_s[row, first] - after_s[row, last])
-    return np.where(is_full.any(axis=1), between, NOT_IN_SIGHT)
-
-
-def _at(curve: Float64, at_s: Float64) -> Float64:
-    """[V] the value of each curve at that time."""
-    after = np.clip(np.searchsorted(POINTS_S, at_s, side="right"), 1, len(POINTS_S) - 1)
-    row = np.arange(len(curve))
-    share = (at_s - POINTS_S[after - 1]) / (POINTS_S[after] - POINTS_S[after - 1])
-    low, high = curve[row, after - 1], curve[row, after]
-    value: Float64 = low + share * (high - low)
-    return value
-
-
-def _next_hour(curve: Float64, elapsed_s: Float64) -> Float64:
-    """[V] bytes a second; what retention deletes at once is left out."""
-    begin_s = np.maximum(elapsed_s, POINTS_S[1])
-    return (_at(curve, begin_s + 3_600) - _at(curve, begin_s)) / 3_600
-
-
-def _volumes(dirs: ReportedLogDirs, rows: Rows, broker: Int32, number: Array) -> Rows:
-    """[N] the place among ``rows`` of the volume of each of those directories; or UNKNOWN."""
-    directory = places(dirs, broker, number, dirs.error_code == 0)
-    volume = keys.pack(dirs.broker, dirs.volume)
-    of_directory = keys.find(keys.pack(dirs.broker[rows], dirs.number[rows]), volume)
-    return np.append(of_directory, UNKNOWN)[directory]
-
-
-def _elapsed_s(curves: ReportedDiskCurves, at: Rows, count: int, now_ms: int) -> Float64:
-    """[V] the time since the logs on each volume were counted, by the oldest of the shards."""
-    oldest = np.full(count, now_ms)
-    np.minimum.at(oldest, at[at != UNKNOWN], curves.counted_at_ms[at != UNKNOWN])
-    return np.maximum(now_ms - oldest, 0) / 1_000
+def _with_tiered(dirs: ReportedLogDirs, rows: Rows, held: LogDirBytes) -> Bool:
+    """[V] something on the volume is in remote storage, or waits for its upload."""
+    at = of_volumes(dirs, rows, held.broker, held.number)
+    counts = (at != UNKNOWN) & (held.tiered_bytes + held.waiting_bytes > 0)
+    has_tiered = np.zeros(len(rows), bool)
+    has_tiered[at[counts]] = True
+    return has_tiered
 
 
 # ---------------------------------------------------------------- declared
