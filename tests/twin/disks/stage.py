@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,17 @@ from tests.builders import (
 from tests.log_dir_frames import Directory, log_dirs_frame
 from tests.scope import reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
+from twin.cluster import empty_cluster, reports, step_cluster
 from twin.cluster_rules.disks.disk_full import DiskForecasts
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
+from twin.step import step
 
 HOUR_S = 3_600
+MINUTES = [0, 10, *range(60, 1_800, 60)]
+"""Half an hour, and a cycle more at first: rates need two."""
+
 MB = 1_000_000
 RECORD = 1_000  # bytes of a record
 PLAIN = {
@@ -35,6 +39,28 @@ TIERED = PLAIN | {
     "remote_storage": 1, "copies_disabled": 0, "upload_delay_ms": 0, "upload_delay_bytes": 0,
     "local_retention_bytes": -1, "local_retention_ms": -1,
 }  # fmt: skip
+
+
+GB = 1_000 * MB
+
+
+def volumes(
+    free_gb: float, *, beside_mb_per_s: float = 0.0
+) -> Callable[[float, Sequence[Partition]], list[Directory]]:
+    """A volume a broker with so much free at first; what is no log grows as well."""
+    at_first: dict[int, int] = {}
+
+    def of(after_s: float, parts: Sequence[Partition]) -> list[Directory]:
+        found = []
+        for broker in (1, 2):
+            logs = sum(p.log.size_bytes for p in parts if broker in p.replicas)
+            first = at_first.setdefault(broker, logs)
+            other = round(beside_mb_per_s * MB * after_s)
+            free = max(round(free_gb * GB) - (logs - first) - other, 0)
+            found.append(Directory(broker, 0, 500 * GB, free, replicas=logs))
+        return found
+
+    return of
 
 
 @dataclass(frozen=True)
@@ -88,13 +114,22 @@ def cycles(
 
 
 def played(
-    of_cycles: Iterator[tuple[list[Frame], int]], topics: Sequence[str], shards: int = 1
+    of_cycles: Iterable[tuple[list[Frame], int]], topics: Sequence[str], shards: int = 1
 ) -> Iterator[ShardState]:
     """The cluster's own shard after each cycle."""
     state = empty_cluster(CATALOG, "c", shards)
     for frames in reported(CATALOG, list(of_cycles), shards, topics):
         state, _ = step_cluster(state, frames)
         yield state
+
+
+def one_shard(of_cycles: Iterable[tuple[list[Frame], int]]) -> tuple[ShardState, ShardState]:
+    """The only shard after those cycles, and the cluster's own."""
+    state, own = ShardState.empty(CATALOG, "c", 0, 1), empty_cluster(CATALOG, "c", 1)
+    for frames, at_ms in of_cycles:
+        state, _ = step(state, frames, at_ms)
+        own, _ = step_cluster(own, reports(state))
+    return state, own
 
 
 def hours(ms: float, state: ShardState) -> float:

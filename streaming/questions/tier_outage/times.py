@@ -1,0 +1,43 @@
+"""Times until something happens: known, not in sight, or unknown."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from streaming.runtime.quantities import span_text
+
+Forecast = Literal["full", "not_in_sight", "unknown"]
+
+
+def forecast_of(after_s: float) -> Forecast:
+    """Whether it is foretold: inf is not in sight, NaN is unknown."""
+    if math.isnan(after_s):
+        return "unknown"
+    return "not_in_sight" if math.isinf(after_s) else "full"
+
+
+def seconds_of(after_s: float) -> float | None:
+    """The time, if it is foretold."""
+    return max(after_s, 0.0) if math.isfinite(after_s) else None
+
+
+def interval_text(forecast: Forecast, earliest_s: float | None, latest_s: float | None) -> str:
+    """``2 h to 3 h``, ``2 h or later``, ``2 h`` where both are nearly the same, or the word."""
+    if forecast != "full" or earliest_s is None:
+        return forecast.replace("_", " ")
+    first = duration_text(earliest_s)
+    if latest_s is None:
+        return f"{first} or later"
+    last = duration_text(latest_s)
+    return first if first == last else f"{first} to {last}"
+
+
+def duration_text(seconds: float) -> str:
+    """Days and hours, hours and minutes, or minutes and seconds: what a person plans with."""
+    whole = round(seconds)
+    for large, small, unit, part in ((86_400, 3_600, "d", "h"), (3_600, 60, "h", "min")):
+        if whole >= large:
+            many, rest = divmod(whole, large)
+            return f"{many} {unit}" + (f" {rest // small} {part}" if rest // small else "")
+    return f"{whole // 60} min" if whole >= 600 else span_text(whole * 1_000)
