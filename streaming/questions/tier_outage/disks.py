@@ -26,8 +26,7 @@ class DisksInOutage(TypedDict):
 
     log_dir: str | None
     forecast: Forecast
-    full_after_earliest_s: float | None
-    full_after_latest_s: float | None
+    full_after_s: float | None
     missing_bytes: int | None
     uploaded_bytes: int | None
     kept_bytes: int | None
@@ -36,8 +35,8 @@ class DisksInOutage(TypedDict):
 class BrokerOutage(DisksInOutage):
     """A broker during the outage.
 
-    ``forecast``: its first disk that is full is full within the interval of ``full_after_*``,
-    is not in sight, or unknown. ``missing_bytes``: what its disks lack for the whole outage, at the
+    ``forecast``: its first disk is full after ``full_after_s`` at the earliest, or that is not in
+    sight, or unknown. ``missing_bytes``: what its disks lack for the whole outage, at the
     most. ``uploaded_bytes``: what is in remote storage and kept on its disks as well, so that less
     local retention would free it. ``kept_bytes``: what retention would have deleted meanwhile.
     ``catch_up_after_s``: from the end of the outage until its uploads have caught up, at
@@ -80,7 +79,7 @@ def brokers_in_outage(
 
 
 def _first_full(row: BrokerOutage) -> tuple[float, int]:
-    at_s = row["full_after_earliest_s"]
+    at_s = row["full_after_s"]
     return float("inf") if at_s is None else at_s, row["broker"]
 
 
@@ -89,9 +88,8 @@ def _broker(
     for_ms: int, given_bytes_per_s: int,
 ) -> BrokerOutage:  # fmt: skip
     nothing: DisksInOutage = {
-        "log_dir": None, "forecast": "unknown", "full_after_earliest_s": None,
-        "full_after_latest_s": None, "missing_bytes": None, "uploaded_bytes": None,
-        "kept_bytes": None,
+        "log_dir": None, "forecast": "unknown", "full_after_s": None, "missing_bytes": None,
+        "uploaded_bytes": None, "kept_bytes": None,
     }  # fmt: skip
     waiting = exposed.waiting_bytes.get(broker, 0.0)
     written = exposed.written_bytes_per_s.get(broker, 0.0)
@@ -125,29 +123,23 @@ def _by_broker(own: ShardState, for_ms: int) -> dict[int, DisksInOutage]:
     if len(rows) != len(forecasts.broker):  # a shard is late: nothing is foretold meanwhile
         return {}
     volumes, last_s = VolumeCurves(dirs, rows, curves, now_ms), for_ms / 1_000
-    taken = volumes.taken_bytes(curves.away_most_bytes, last_s)
-    kept = volumes.taken_bytes(curves.away_least_bytes - curves.least_bytes, last_s)
+    taken = volumes.taken_bytes(curves.away_bytes, last_s)
+    kept = volumes.taken_bytes(curves.away_bytes - curves.most_bytes, last_s)
     missing = np.maximum(taken - dirs.usable_bytes[rows], 0)
     # Where nothing is tiered, a disk fills as it does anyway.
-    at_ms = [
-        np.where(np.isnan(away), anyway, away)
-        for away, anyway in (
-            (forecasts.away_at_earliest_ms, forecasts.full_at_earliest_ms),
-            (forecasts.away_at_latest_ms, forecasts.full_at_latest_ms),
-        )
-    ]
+    away_ms = forecasts.full_if_away_ms
+    at_ms = np.where(np.isnan(away_ms), forecasts.full_at_earliest_ms, away_ms)
     found: dict[int, DisksInOutage] = {}
     for broker in np.unique(forecasts.broker).tolist():
         mine = np.flatnonzero(forecasts.broker == broker)
-        first = mine[np.argmin(np.nan_to_num(at_ms[0][mine], nan=np.inf))]
-        earliest, latest = (float(bound[first] - now_ms) / 1_000 for bound in at_ms)
+        first = mine[np.argmin(np.nan_to_num(at_ms[mine], nan=np.inf))]
+        after_s = float(at_ms[first] - now_ms) / 1_000
         is_known = bool(forecasts.is_current[mine].all())
         uploaded = use.tiered_bytes[use.broker == broker]
         found[broker] = {
             "log_dir": str(forecasts.log_dir[first]),
-            "forecast": forecast_of(earliest) if is_known else "unknown",
-            "full_after_earliest_s": seconds_of(earliest) if is_known else None,
-            "full_after_latest_s": seconds_of(latest) if is_known else None,
+            "forecast": forecast_of(after_s) if is_known else "unknown",
+            "full_after_s": seconds_of(after_s) if is_known else None,
             "missing_bytes": round(float(missing[mine].sum())) if is_known else None,
             "uploaded_bytes": int(uploaded[uploaded != UNKNOWN].sum()),
             "kept_bytes": round(float(np.maximum(kept[mine], 0).sum())) if is_known else None,

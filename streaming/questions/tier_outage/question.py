@@ -139,7 +139,7 @@ def tier_outage(
         "for_ms": for_,
         "lost": lost,
         "survived": _survived(brokers),
-        "survived_s": first["full_after_earliest_s"] if first else None,
+        "survived_s": first["full_after_s"] if first else None,
         "half_full_s": _half_full_s(brokers),
         "brokers": brokers,
         "tiered_partitions": exposed.tiered_partitions,
@@ -174,7 +174,7 @@ def _survived(brokers: Sequence[BrokerOutage]) -> Forecast:
 def _half_full_s(brokers: Sequence[BrokerOutage]) -> float | None:
     """Brokers come in the order in which their disks are full."""
     half = (len(brokers) + 1) // 2
-    return brokers[half - 1]["full_after_earliest_s"] if half else None
+    return brokers[half - 1]["full_after_s"] if half else None
 
 
 def _quotas(states: Sequence[ShardState]) -> dict[int, int]:

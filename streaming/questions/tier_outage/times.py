@@ -22,15 +22,10 @@ def seconds_of(after_s: float) -> float | None:
     return max(after_s, 0.0) if math.isfinite(after_s) else None
 
 
-def interval_text(forecast: Forecast, earliest_s: float | None, latest_s: float | None) -> str:
-    """``2 h to 3 h``, ``2 h or later``, ``2 h`` where both are nearly the same, or the word."""
-    if forecast != "full" or earliest_s is None:
-        return forecast.replace("_", " ")
-    first = duration_text(earliest_s)
-    if latest_s is None:
-        return f"{first} or later"
-    last = duration_text(latest_s)
-    return first if first == last else f"{first} to {last}"
+def after_text(forecast: Forecast, after_s: float | None) -> str:
+    """The time, or the word where there is none."""
+    known = forecast == "full" and after_s is not None
+    return duration_text(after_s) if known and after_s is not None else forecast.replace("_", " ")
 
 
 def duration_text(seconds: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streaming.questions.answer import Answer, listed
-from streaming.questions.tier_outage.times import duration_text, interval_text
+from streaming.questions.tier_outage.times import after_text, duration_text
 from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 
@@ -18,9 +18,7 @@ def outage_text(data: Mapping[str, Any]) -> Answer:
     rows = [
         (
             each["broker"],
-            interval_text(
-                each["forecast"], each["full_after_earliest_s"], each["full_after_latest_s"]
-            ),
+            after_text(each["forecast"], each["full_after_s"]),
             _size(each["missing_bytes"]),
             _size(each["uploaded_bytes"]),
             f"{size_text(each['written_bytes_per_s'])}/s",
@@ -78,7 +76,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 def _survived(data: Mapping[str, Any]) -> str:
     first = data["brokers"][0] if data["brokers"] else None
     if data["survived"] == "full" and first is not None:
-        within = interval_text("full", first["full_after_earliest_s"], first["full_after_latest_s"])
+        within = after_text("full", first["full_after_s"])
         half_s = data["half_full_s"]
         is_later = half_s is not None and duration_text(half_s) not in within
         more = f"; half of the brokers have one in {duration_text(half_s)}" if is_later else ""

@@ -26,8 +26,8 @@ from twin.engine.state import ShardState
 from twin.step import step
 
 HOUR_S = 3_600
-MINUTES = [0, 10, *range(60, 1_800, 60)]
-"""Half an hour, and a cycle more at first: rates need two."""
+MINUTES = [0, 10, *range(60, 2_400, 180)]
+"""More than half an hour, and a cycle more at first: rates need two."""
 
 MB = 1_000_000
 RECORD = 1_000  # bytes of a record

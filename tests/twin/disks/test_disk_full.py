@@ -96,8 +96,7 @@ def test_while_uploads_work_no_disk_fills_and_how_long_they_may_not_is_said():
     said = forecast(state)
     assert math.isinf(said["full_at_latest_ms"])
     # Nothing is uploaded from now on: what is uploaded is deleted within the hour, and no more.
-    assert said["away_at_latest_ms"] == pytest.approx(11, rel=0.02)
-    assert said["away_at_earliest_ms"] == pytest.approx(11, rel=0.02)
+    assert said["full_if_away_ms"] == pytest.approx(11, rel=0.02)
     assert open_risks(state) == set()
 
 
@@ -107,12 +106,12 @@ def test_once_uploads_have_ended_the_disk_fills():
     said = forecast(state)
     # Of the last hour 1500 s are not uploaded: the rest is still deleted.
     assert said["full_at_latest_ms"] == pytest.approx(11 - (MINUTES[-1] - 300) / HOUR_S, rel=0.02)
-    assert said["full_at_latest_ms"] == pytest.approx(said["away_at_latest_ms"], rel=0.01)
+    assert said["full_at_latest_ms"] == pytest.approx(said["full_if_away_ms"], rel=0.01)
     assert open_risks(state) == {("disk_fills", 1), ("disk_fills", 2)}
 
 
 def test_of_a_cluster_without_tiered_topics_nothing_is_said_of_an_outage():
-    assert math.isnan(forecast(after([Growing()], 36))["away_at_earliest_ms"])
+    assert math.isnan(forecast(after([Growing()], 36))["full_if_away_ms"])
 
 
 def test_the_forecast_is_the_same_for_any_number_of_shards():

@@ -59,11 +59,10 @@ class DiskForecasts(ClusterTable, kind="disk_forecasts"):
     full_at_earliest_ms: Float64 = column("if logs take the most that they may", fill=np.nan)
     full_at_latest_ms: Float64 = column("if logs take the least that they may", fill=np.nan)
     full_by_line_ms: Float64 = column("if it goes on as in the last hour", fill=np.nan)
-    away_at_earliest_ms: Float64 = column(
+    full_if_away_ms: Float64 = column(
         "at the earliest, if remote storage is away from now on; NaN where nothing is tiered",
         fill=np.nan,
     )
-    away_at_latest_ms: Float64 = column("the same at the latest", fill=np.nan)
     logs_least_bytes_per_s: Float64 = column("by the model, over the next hour", fill=np.nan)
     logs_most_bytes_per_s: Float64 = column("by the model, over the next hour", fill=np.nan)
     used_bytes_per_s: Float64 = column("measured over the last hour", fill=np.nan)
@@ -114,16 +113,13 @@ def disk_forecasts(
         return now_ms + 1_000 * volumes.full_after_s(values, other, line.seen_s)
 
     earliest, latest = full_at(curves.most_bytes, beside), full_at(curves.least_bytes, none)
-    away, away_latest = (
-        np.where(has_tiered, full_at(values, other), np.nan)
-        for values, other in ((curves.away_most_bytes, beside), (curves.away_least_bytes, none))
-    )
+    away = np.where(has_tiered, full_at(curves.away_bytes, beside), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         left_s = dirs.usable_bytes[rows] / used_per_s
     by_line = np.where(np.isnan(used_per_s), np.nan, np.where(used_per_s > 0, left_s, np.inf))
     return DiskForecasts.from_values([
         broker, dirs.log_dir[rows], number, dirs.total_bytes[rows], dirs.usable_bytes[rows],
-        earliest, latest, now_ms + 1_000 * by_line, away, away_latest,
+        earliest, latest, now_ms + 1_000 * by_line, away,
         volumes.next_hour(curves.least_bytes), volumes.next_hour(curves.most_bytes),
         used_per_s, other_per_s, line.seen_s, volumes.unjudged_replicas(),
         dirs.warn_before_ms[rows], dirs.page_before_ms[rows], dirs.observed_at_ms[rows],
@@ -224,10 +220,10 @@ def tier_outage_survived_seconds(
     forecasts: DiskForecasts, cycle: Cycle
 ) -> Mapping[tuple[str], float]:
     """The brokers with tiered logs."""
-    known = forecasts.is_current & ~np.isnan(forecasts.away_at_earliest_ms)
+    known = forecasts.is_current & ~np.isnan(forecasts.full_if_away_ms)
     broker, at = np.unique(forecasts.broker[known], return_inverse=True)
     least = np.full(len(broker), np.inf)
-    np.minimum.at(least, at, forecasts.away_at_earliest_ms[known] - cycle.observed_at_ms)
+    np.minimum.at(least, at, forecasts.full_if_away_ms[known] - cycle.observed_at_ms)
     seconds = (np.maximum(least, 0) / 1_000).tolist()
     return {(str(each),): value for each, value in zip(broker.tolist(), seconds, strict=True)}
 

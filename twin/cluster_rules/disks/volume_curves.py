@@ -39,8 +39,7 @@ class ReportedDiskCurves(ShardReport, kind="reported_disk_curves"):
     counted_at_ms: Int64 = column("cycle from which on they count")
     least_bytes: Float64 = column("at the least", fill=0.0)
     most_bytes: Float64 = column("at the most", fill=0.0)
-    away_least_bytes: Float64 = column("at the least, remote storage away", fill=0.0)
-    away_most_bytes: Float64 = column("at the most, remote storage away", fill=0.0)
+    away_bytes: Float64 = column("at the most, remote storage away", fill=0.0)
     unjudged_replicas: Int64 = column("replicas that add nothing", fill=0)
 
 

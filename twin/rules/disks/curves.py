@@ -5,8 +5,8 @@ soon as it may, and compaction all that is written. At the most, it deletes a se
 record may go and the next check has come, compaction deletes nothing, and a replica that is behind
 gets what it lacks at once. Where a setting is unknown, the bounds take both ends of it.
 
-The same bounds are kept for remote storage that is away from now on: then nothing more is uploaded,
-and nothing is deleted that is not.
+The upper bound is kept for remote storage that is away from now on as well: then nothing more is
+uploaded, and nothing is deleted that is not.
 
 Source: UnifiedLog.deletableSegments and LogManager.cleanupLogs, Kafka 4.3.
 """
@@ -24,7 +24,6 @@ from twin.declarations.signature import Before, Cycle, Lazy, TableGroup
 from twin.declarations.table import (
     UNKNOWN,
     Array,
-    Bool,
     Float64,
     Int8,
     Int32,
@@ -33,7 +32,7 @@ from twin.declarations.table import (
     column,
 )
 from twin.rules.brokers.log_dirs import ReplicaDirs
-from twin.rules.disks.log_model import Logs, size_changes
+from twin.rules.disks.log_model import Changes, Logs, size_changes
 from twin.rules.disks.points import POINTS_S, summed_at_points
 from twin.rules.disks.upload_rates import UploadSamples, segment_time_s
 from twin.rules.partitions.growth import Growth, RecordSizes
@@ -44,8 +43,8 @@ from twin.rules.tiering.upload import LATE, UploadLag, UploadWaits, records_that
 from twin.tables.enums import NOT_SET
 from twin.tables.state import Assignment, Brokers, Replicas
 
-EVERY_MS: Final = 30_000
-"""Days are foretold, so sums of half a minute ago will do; they cost as much as ten rules."""
+EVERY_MS: Final = 60_000
+"""Hours are foretold, so sums of a minute ago will do; they cost as much as many rules."""
 
 CHECK_MS: Final = 300_000
 """Kafka's log.retention.check.interval.ms, where a broker's own is unknown."""
@@ -70,8 +69,7 @@ class DiskCurves(KeyedTable, kind="disk_curves"):
     counted_at_ms: Int64 = column("cycle from which on they count")
     least_bytes: Float64 = column("at the least", fill=0.0)
     most_bytes: Float64 = column("at the most", fill=0.0)
-    away_least_bytes: Float64 = column("at the least, remote storage away from now on", fill=0.0)
-    away_most_bytes: Float64 = column("at the most, remote storage away from now on", fill=0.0)
+    away_bytes: Float64 = column("at the most, remote storage away from now on", fill=0.0)
     unjudged_replicas: Int64 = column(
         "replicas whose size or rate is unknown: they add nothing; counted at the first time",
         fill=0,
@@ -100,7 +98,7 @@ class LogTables(TableGroup):
 def disk_curves(
     before: Before[DiskCurves], dirs: ReplicaDirs, tables: LogTables, cycle: Cycle
 ) -> DiskCurves:
-    """The sums of half a minute ago, or new ones."""
+    """The sums of up to a minute ago, or new ones."""
     counted_at_ms = int(before.counted_at_ms.max(initial=UNKNOWN))
     if counted_at_ms != UNKNOWN and cycle.observed_at_ms - counted_at_ms < EVERY_MS:
         return before
@@ -113,8 +111,10 @@ def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> Disk
     each, at = keys.distinct(keys.pack(tables.assignment.broker, number + 1).ravel())
     cell = at.reshape(number.shape)
     logs = _Logs(tables)
-    sums = [logs.summed(cell, len(each), most=most, away=away)
-            for away in (False, True) for most in (False, True)]  # fmt: skip
+    sums = [
+        logs.summed(cell, len(each), most=most, away=away)
+        for most, away in ((False, False), (True, False), (True, True))
+    ]
     unjudged = np.bincount(cell[logs.is_unjudged], minlength=len(each))
     stays = np.bincount(cell[tables.roles.is_assigned], minlength=len(each)) > 0
     broker, directory = keys.unpack(each[stays])
@@ -148,36 +148,40 @@ class _Logs:
         self.is_unjudged = takes & ~is_known
         of_leader = leaders.local_log_bytes[:, None]
         like = np.abs(size - of_leader) <= np.maximum(_SIMILAR * of_leader, _SMALL)
-        self._row, self._slot = np.nonzero(is_known & like)
-        self._own_row, self._own_slot = np.nonzero(is_known & ~like)
+        row, slot = np.nonzero(is_known & like)
+        own_row, own_slot = np.nonzero(is_known & ~like)
+        # Of each partition one log for all replicas that are like their leader, and the others.
+        led = np.flatnonzero(np.bincount(row, minlength=len(written)))
+        place = np.full(len(written), UNKNOWN)
+        place[led] = np.arange(len(led))
+        self._row = np.concatenate([led, own_row])
+        self._log = np.concatenate([place[row], len(led) + np.arange(len(own_row))])
+        self._replica = np.concatenate([row, own_row]), np.concatenate([slot, own_slot])
+        own = own_row, own_slot
+        self._size = np.concatenate([leaders.local_log_bytes[led], size[own]]).astype(np.float64)
+        spans_ms = tables.local().local_log_span_ms
+        self._span_ms = np.concatenate([leaders.values_of(spans_ms)[led], spans_ms[own]])
+        # A replica that is behind gets what it lacks.
+        behind = ~tables.roles.in_isr[own]
+        lacks = np.maximum(leaders.local_log_bytes[own_row] - size[own], 0)
+        self._lacks = np.concatenate([np.zeros(len(led)), np.where(behind, lacks, 0)])
+        configs, row = tables.configs, self._row
+        self._is_tiered = (configs.remote_storage == 1)[row] & (configs.copies_disabled != 1)[row]
+        waiting = np.nan_to_num(tables.lag().upload_lag_bytes)[row]
+        uploaded = np.maximum(self._size - waiting, 0)
+        self._uploads = self._late_uploads(uploaded)
+        self._away = np.where(self._is_tiered, uploaded, np.inf), np.zeros(len(row))
 
     def summed(self, cell: Array, cells: int, *, most: bool, away: bool) -> Float64:
         """[C, H] the sums by cell: at the most or the least, remote storage away or as it is."""
-        tables, size = self._tables, self._tables.replicas.local_log_bytes
-        row = np.flatnonzero(np.bincount(self._row, minlength=len(self._written)))
-        place = np.full(len(self._written), UNKNOWN)
-        place[row] = np.arange(len(row))
-        row_all = np.concatenate([row, self._own_row])
-        own, own_slot = self._own_row, self._own_slot
-        of_leader = tables.leaders.local_log_bytes
-        sizes = np.concatenate([of_leader[row], size[own, own_slot]]).astype(np.float64)
-        spans_ms = tables.local().local_log_span_ms
-        of_leaders_ms = tables.leaders.values_of(spans_ms)
-        span_ms = np.concatenate([of_leaders_ms[row], spans_ms[own, own_slot]])
-        logs = self._logs(row_all, sizes, span_ms, most=most, away=away)
-        changes = size_changes(logs)
-        if most and len(own):  # it gets at once what it lacks
-            behind = ~tables.roles.in_isr[own, own_slot]
-            lacks = np.where(behind, np.maximum(of_leader[own] - size[own, own_slot], 0), 0)
-            changes.bytes[:, len(row) :] += lacks
-        log = np.concatenate([place[self._row], len(row) + np.arange(len(own))])
-        where = np.concatenate([cell[self._row, self._slot], cell[own, own_slot]])
-        return summed_at_points(changes, log, where, cells)
+        changes = size_changes(self._logs(most=most, away=away))
+        if most:
+            changes = Changes(changes.at_s, changes.bytes + self._lacks)
+        return summed_at_points(changes, self._log, cell[self._replica], cells)
 
-    def _logs(self, row: Array, size: Float64, span_ms: Array, *, most: bool, away: bool) -> Logs:
-        tables, configs = self._tables, self._tables.configs
-        written = self._written[row]
-        is_tiered = (configs.remote_storage[row] == 1) & (configs.copies_disabled[row] != 1)
+    def _logs(self, *, most: bool, away: bool) -> Logs:
+        tables, configs, row = self._tables, self._tables.configs, self._row
+        span_ms, written, is_tiered = self._span_ms, self._written[row], self._is_tiered
         keeps_s = _limit(
             np.where(is_tiered, configs.local_retention_ms[row], configs.retention_ms[row]),
             if_unknown=np.inf if most else 0.0,
@@ -190,34 +194,28 @@ class _Logs:
         span_s = np.where(span_ms == UNKNOWN, 0.0 if most else keeps_s, span_ms / 1_000)
         if most:
             segment_s = segment_time_s(row, configs, tables.growth, tables.sizes())
-            late_s = np.where(np.isinf(segment_s), 0, segment_s) + _check_s(tables.brokers)
-            keeps_s, keeps_bytes = keeps_s + late_s, keeps_bytes + written * late_s
+            late_s = segment_s + _check_s(tables.brokers)
+            more = np.multiply(written, late_s, out=np.zeros_like(written), where=written > 0)
+            keeps_s, keeps_bytes = keeps_s + late_s, keeps_bytes + more
         else:
             # Compaction keeps no more than is there now.
             is_compacted = (configs.compacted[row] != 0) & ~is_tiered
             written = np.where(is_compacted, 0, written)
-        uploaded, uploads = self._uploads(row, is_tiered, size, away=away)
-        return Logs(size, written, span_s, keeps_s, keeps_bytes, uploaded, uploads)
+        uploads = self._away if away else self._uploads
+        return Logs(self._size, written, span_s, keeps_s, keeps_bytes, *uploads)
 
-    def _uploads(
-        self, row: Array, is_tiered: Bool, size: Float64, *, away: bool
-    ) -> tuple[Float64, Float64]:
-        """[N] what is uploaded of each log, and bytes a second; inf and 0 where nothing waits."""
-        tables = self._tables
-        lag = tables.lag()
-        uploaded = np.maximum(size - np.nan_to_num(lag.upload_lag_bytes[row]), 0)
-        if away:
-            return np.where(is_tiered, uploaded, np.inf), np.zeros(len(row))
+    def _late_uploads(self, uploaded: Float64) -> tuple[Float64, Float64]:
+        """[N] what is uploaded of logs whose uploads are late, and bytes a second; else inf, 0."""
+        tables, row = self._tables, self._row
+        records, rate = tables.lag().upload_lag_records, tables.growth.appended_records_per_s
         allowed = records_that_may_wait(
             tables.waits(), tables.growth, tables.sizes(), tables.configs
         )
-        rate = tables.growth.appended_records_per_s
         with np.errstate(invalid="ignore"):
-            is_late = lag.upload_lag_records > LATE * allowed + UPLOAD_S * rate
-        waits = is_tiered & is_late[row]
-        records = np.nan_to_num(tables.samples.records_per_s(tables.leaders))[row]
-        per_s = records * np.nan_to_num(tables.sizes().bytes_per_record[row])
-        return np.where(waits, uploaded, np.inf), np.where(waits, per_s, 0)
+            is_late = self._is_tiered & (records > LATE * allowed + UPLOAD_S * rate)[row]
+        per_s = np.nan_to_num(tables.samples.records_per_s(tables.leaders))[row]
+        per_s *= np.nan_to_num(tables.sizes().bytes_per_record)[row]
+        return np.where(is_late, uploaded, np.inf), np.where(is_late, per_s, 0)
 
 
 def _limit(values: Int64, *, if_unknown: float) -> Float64:

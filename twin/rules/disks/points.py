@@ -15,6 +15,9 @@ _COUNT: Final = 48
 POINTS_S: Final = np.concatenate([[0.0], np.geomspace(_FIRST_S, HORIZON_S, _COUNT - 1)])
 """[H] times from now at which sums are exact; between two of them they are taken for straight."""
 
+_NEGLIGIBLE: Final = 1e-6
+"""Bytes a second: a line that bends by less comes from rounding."""
+
 _LOG_STEP: Final = float(np.log(POINTS_S[2] / POINTS_S[1]))
 
 
@@ -33,12 +36,14 @@ def summed_at_points(changes: Changes, log: Array, cell: Array, cells: int) -> F
     points = len(POINTS_S)
     bends, moments = np.zeros((2, cells * points))
     for at_s, bend in zip(changes.at_s, _bends(changes), strict=False):
-        each = bend[log]
-        bent = np.flatnonzero(each)
-        each, when_s = each[bent], at_s[log[bent]]
-        place = cell[bent] * points + _first_point_from(when_s)
-        bends += np.bincount(place, each, cells * points)
-        moments += np.bincount(place, each * when_s, cells * points)
+        is_bent = np.abs(bend) > _NEGLIGIBLE
+        counts = np.flatnonzero(is_bent[log])
+        if not len(counts):
+            continue
+        each = log[counts]
+        place = cell[counts] * points + _first_point_from(at_s)[each]
+        bends += np.bincount(place, bend[each], cells * points)
+        moments += np.bincount(place, (bend * at_s)[each], cells * points)
     at_once = np.bincount(cell, changes.bytes[0][log], cells)
     per_s, late = (sums.reshape(cells, points).cumsum(axis=1) for sums in (bends, moments))
     summed: Float64 = at_once[:, None] + per_s * POINTS_S - late
