@@ -152,7 +152,7 @@ def _by_broker(forecasts: DiskForecasts, is_near: Bool) -> ByBroker:
     rank=42,
     severity="page",
     per="broker",
-    open_after_ms=60_000,
+    open_after_ms=30_000,
     close_after_ms=120_000,
     sentence="a disk of it will soon be full, and the broker stops then",
     source="DescribeLogDirs v4; retention, uploads and rates of each log",
