@@ -40,7 +40,7 @@ from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.coverage import LocalLog
-from twin.rules.tiering.upload import LATE, UploadLag, UploadWaits, records_that_may_wait
+from twin.rules.tiering.upload import UploadLag, UploadWaits, records_in_time
 from twin.tables.enums import NOT_SET
 from twin.tables.state import Assignment, Brokers, Replicas
 
@@ -49,10 +49,6 @@ EVERY_MS: Final = 30_000
 
 CHECK_MS: Final = 300_000
 """Kafka's log.retention.check.interval.ms, where a broker's own is unknown."""
-
-UPLOAD_S: Final = 90
-"""A closed segment may take so long until it is uploaded: two rounds of RemoteLogManager's task,
-and the upload itself."""
 
 _SIMILAR: Final = 0.1
 """Replicas whose sizes differ by less are taken for equal."""
@@ -208,12 +204,9 @@ class _Logs:
         uploaded = np.maximum(size - np.nan_to_num(lag.upload_lag_bytes[row]), 0)
         if away:
             return np.where(is_tiered, uploaded, np.inf), np.zeros(len(row))
-        allowed = records_that_may_wait(
-            tables.waits(), tables.growth, tables.sizes(), tables.configs
-        )
-        rate = tables.growth.appended_records_per_s
+        in_time = records_in_time(tables.waits(), tables.growth, tables.sizes(), tables.configs)
         with np.errstate(invalid="ignore"):
-            is_late = lag.upload_lag_records > LATE * allowed + UPLOAD_S * rate
+            is_late = lag.upload_lag_records > in_time
         waits = is_tiered & is_late[row]
         records = np.nan_to_num(tables.samples.records_per_s(tables.leaders))[row]
         per_s = records * np.nan_to_num(tables.sizes().bytes_per_record[row])
