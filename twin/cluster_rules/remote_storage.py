@@ -142,8 +142,8 @@ def _due_at_ms(tables: _UploadTables, row: Int64, allowed_ms: Float64) -> Float6
     """[N] when another upload should have come, by the settings and by the last pause."""
     last, first = tables.last, tables.first
     since_ms = np.where(last.at_ms[row] == UNKNOWN, first.at_ms[row], last.at_ms[row])
-    pause_ms = SLOW * last.pause_ms[row]
-    due_ms = since_ms + np.clip(pause_ms, allowed_ms, SLOWEST * allowed_ms)
+    pause_ms = np.where(last.pause_ms[row] == UNKNOWN, allowed_ms, last.pause_ms[row])
+    due_ms = since_ms + np.clip(SLOW * pause_ms, allowed_ms, SLOWEST * allowed_ms)
     return np.where(since_ms == UNKNOWN, np.inf, due_ms)
 
 

@@ -26,6 +26,7 @@ from twin.engine.state import ShardState
 
 HOUR_S = 3_600
 MB = 1_000_000
+GB = 1_000 * MB
 RECORD = 1_000  # bytes of a record
 PLAIN = {
     "remote_storage": 0, "retention_ms": -1, "retention_bytes": -1, "segment_ms": 604_800_000,
@@ -62,6 +63,25 @@ class Growing:
             last_tiered=tiered if is_tiered else -1,
         )  # fmt: skip
         return Partition(self.topic, 0, self.replicas, log=log)
+
+
+def volumes(
+    free_gb: float, *, beside_mb_per_s: float = 0.0
+) -> Callable[[float, Sequence[Partition]], list[Directory]]:
+    """A volume a broker with so much free at first; what is no log grows as well."""
+    at_first: dict[int, int] = {}
+
+    def of(after_s: float, parts: Sequence[Partition]) -> list[Directory]:
+        found = []
+        for broker in (1, 2):
+            logs = sum(p.log.size_bytes for p in parts if broker in p.replicas)
+            first = at_first.setdefault(broker, logs)
+            other = round(beside_mb_per_s * MB * after_s)
+            free = max(round(free_gb * GB) - (logs - first) - other, 0)
+            found.append(Directory(broker, 0, 500 * GB, free, replicas=logs))
+        return found
+
+    return of
 
 
 def cycles(

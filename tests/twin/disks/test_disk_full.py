@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -19,30 +19,11 @@ from tests.twin.disks.stage import (
     forecast,
     open_risks,
     played,
+    volumes,
 )
 
-GB = 1_000 * MB
 MINUTES = [0, 10, *range(60, 1_800, 60)]
 """Half an hour, and a cycle more at first: rates need two."""
-
-
-def volumes(
-    free_gb: float, *, beside_mb_per_s: float = 0.0
-) -> Callable[[float, Sequence[Partition]], list[Directory]]:
-    """A volume a broker with so much free at first; what is no log grows as well."""
-    at_first: dict[int, int] = {}
-
-    def of(after_s: float, parts: Sequence[Partition]) -> list[Directory]:
-        found = []
-        for broker in (1, 2):
-            logs = sum(p.log.size_bytes for p in parts if broker in p.replicas)
-            first = at_first.setdefault(broker, logs)
-            other = round(beside_mb_per_s * MB * after_s)
-            free = max(round(free_gb * GB) - (logs - first) - other, 0)
-            found.append(Directory(broker, 0, 500 * GB, free, replicas=logs))
-        return found
-
-    return of
 
 
 def after(

@@ -183,7 +183,8 @@ class _Logs:
             if_unknown=np.inf,
         )
         # A suspect timestamp says nothing of the log's age: it is new, or as old as it may be.
-        span_s = np.where(span_ms == UNKNOWN, 0.0 if most else keeps_s, span_ms / 1_000)
+        oldest_s = 0.0 if most else np.where(np.isinf(keeps_s), 0.0, keeps_s)
+        span_s = np.where(span_ms == UNKNOWN, oldest_s, span_ms / 1_000)
         if most:
             segment_s = segment_time_s(row, configs, tables.growth, tables.sizes())
             late_s = np.where(np.isinf(segment_s), 0, segment_s) + _check_s(tables.brokers)
