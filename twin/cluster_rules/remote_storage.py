@@ -32,6 +32,7 @@ from twin.declarations.signature import Before, Cycle, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
+    Array,
     Bool,
     ClusterTable,
     Float64,
@@ -118,7 +119,8 @@ def broker_uploads(tables: _UploadTables, cycle: Cycle) -> BrokerUploads:
     broker, at = np.unique(leader[row], return_inverse=True)
 
     def summed(values: Float64 | Bool) -> Float64:
-        return np.bincount(at, values, minlength=len(broker))
+        sums: Float64 = np.bincount(at, values, minlength=len(broker)).astype(np.float64)
+        return sums
 
     def newest(values: Int64 | Float64) -> Int64:
         most = np.full(len(broker), UNKNOWN)
@@ -253,17 +255,19 @@ def _of_all_shards(reported: BrokerUploads) -> BrokerUploads:
     """One row a broker: sums, and of times the newest."""
     broker, at = np.unique(reported.broker, return_inverse=True)
 
-    def put_together(name: str) -> Int64 | Float64:
-        values = getattr(reported, name)
+    def put_together(name: str) -> Array:
+        values: Array = getattr(reported, name)
         if name.endswith("_ms"):
-            newest = np.full(len(broker), UNKNOWN)
+            newest = np.full(len(broker), UNKNOWN, np.int64)
             np.maximum.at(newest, at, values)
             return newest
         sums = np.zeros(len(broker), values.dtype)
         np.add.at(sums, at, values)
         return sums
 
-    return BrokerUploads(broker, *(put_together(c.name) for c in BrokerUploads.columns[1:]))
+    return BrokerUploads.from_values(
+        [broker, *(put_together(each.name) for each in BrokerUploads.columns[1:])]
+    )
 
 
 # ---------------------------------------------------------------- declared
