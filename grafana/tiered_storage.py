@@ -171,13 +171,6 @@ def _upload() -> tuple[Json, ...]:
             Look(steps=NONE_OR_ORANGE, lowest=0),
             empty="Uploads keep up",
         ),
-        lines(
-            "Remote storage takes no uploads",
-            "Time since the broker's last upload, while uploads that are due do not come.",
-            [PanelQuery(_HERE.latest("uploads_stopped_seconds", "broker"), "broker {{broker}}")],
-            Look("s", lowest=0),
-            empty="No upload is due",
-        ),
     )
 
 
@@ -349,6 +342,13 @@ def _measured() -> tuple[Json, ...]:
             ],
             Look("ops", lowest=0),
             empty=_NO_JMX,
+        ),
+        lines(
+            "Remote storage takes no uploads",
+            "Time since the broker's last upload, while uploads that are due do not come.",
+            [PanelQuery(_HERE.latest("uploads_stopped_seconds", "broker"), "broker {{broker}}")],
+            Look("s", lowest=0),
+            empty="No upload is due",
         ),
         lines(
             "Upload lag, by the twin and by the broker",
