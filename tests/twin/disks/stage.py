@@ -30,6 +30,7 @@ MINUTES = [0, 10, *range(60, 2_400, 180)]
 """More than half an hour, and a cycle more at first: rates need two."""
 
 MB = 1_000_000
+GB = 1_000 * MB
 RECORD = 1_000  # bytes of a record
 PLAIN = {
     "remote_storage": 0, "retention_ms": -1, "retention_bytes": -1, "segment_ms": 604_800_000,
@@ -39,9 +40,6 @@ TIERED = PLAIN | {
     "remote_storage": 1, "copies_disabled": 0, "upload_delay_ms": 0, "upload_delay_bytes": 0,
     "local_retention_bytes": -1, "local_retention_ms": -1,
 }  # fmt: skip
-
-
-GB = 1_000 * MB
 
 
 def volumes(

@@ -39,7 +39,7 @@ from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.coverage import LocalLog
-from twin.rules.tiering.upload import LATE, UploadLag, UploadWaits, records_that_may_wait
+from twin.rules.tiering.upload import UploadLag, UploadWaits, records_in_time
 from twin.tables.enums import NOT_SET
 from twin.tables.state import Assignment, Brokers, Replicas
 
@@ -48,10 +48,6 @@ EVERY_MS: Final = 60_000
 
 CHECK_MS: Final = 300_000
 """Kafka's log.retention.check.interval.ms, where a broker's own is unknown."""
-
-UPLOAD_S: Final = 90
-"""A closed segment may take so long until it is uploaded: two rounds of RemoteLogManager's task,
-and the upload itself."""
 
 _SIMILAR: Final = 0.1
 """Replicas whose sizes differ by less are taken for equal."""
@@ -191,7 +187,8 @@ class _Logs:
             if_unknown=np.inf,
         )
         # A suspect timestamp says nothing of the log's age: it is new, or as old as it may be.
-        span_s = np.where(span_ms == UNKNOWN, 0.0 if most else keeps_s, span_ms / 1_000)
+        oldest_s = 0.0 if most else np.where(np.isinf(keeps_s), 0.0, keeps_s)
+        span_s = np.where(span_ms == UNKNOWN, oldest_s, span_ms / 1_000)
         if most:
             segment_s = segment_time_s(row, configs, tables.growth, tables.sizes())
             late_s = segment_s + _check_s(tables.brokers)
@@ -207,12 +204,10 @@ class _Logs:
     def _late_uploads(self, uploaded: Float64) -> tuple[Float64, Float64]:
         """[N] what is uploaded of logs whose uploads are late, and bytes a second; else inf, 0."""
         tables, row = self._tables, self._row
-        records, rate = tables.lag().upload_lag_records, tables.growth.appended_records_per_s
-        allowed = records_that_may_wait(
-            tables.waits(), tables.growth, tables.sizes(), tables.configs
-        )
+        records = tables.lag().upload_lag_records
+        in_time = records_in_time(tables.waits(), tables.growth, tables.sizes(), tables.configs)
         with np.errstate(invalid="ignore"):
-            is_late = self._is_tiered & (records > LATE * allowed + UPLOAD_S * rate)[row]
+            is_late = self._is_tiered & (records > in_time)[row]
         per_s = np.nan_to_num(tables.samples.records_per_s(tables.leaders))[row]
         per_s *= np.nan_to_num(tables.sizes().bytes_per_record)[row]
         return np.where(is_late, uploaded, np.inf), np.where(is_late, per_s, 0)

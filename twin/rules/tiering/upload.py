@@ -42,6 +42,10 @@ NEARLY: Final = 0.9
 LATE: Final = 1.1
 """Times the lag that the settings allow, from which on uploads are late."""
 
+UPLOAD_S: Final = 90
+"""A closed segment may take so long until it is uploaded: two rounds of RemoteLogManager's task,
+and the upload itself."""
+
 
 class UploadLag(
     PartitionTable, kind="upload_lag", api="", on_demand="a difference of the leader's offsets"
@@ -190,6 +194,15 @@ def records_that_may_wait(
         is_due &= waits.waited_ms >= configs.upload_delay_ms
     may_wait = np.where(uploads_at_once(configs) | is_due, 0, delayed)
     return may_wait + np.where(np.isinf(written) & (rate != 0), 0, written)
+
+
+def records_in_time(
+    waits: UploadWaits, growth: Growth, sizes: RecordSizes, configs: TopicConfigs
+) -> Float64:
+    """[P] the lag above which uploads are late: what may wait, and what is written meanwhile."""
+    may_wait = records_that_may_wait(waits, growth, sizes, configs)
+    in_time: Float64 = LATE * may_wait + UPLOAD_S * growth.appended_records_per_s
+    return in_time
 
 
 @gauge(
