@@ -33,7 +33,7 @@ from twin.declarations.table import (
     column,
 )
 from twin.rules.brokers.log_dirs import ReplicaDirs
-from twin.rules.disks.log_model import Logs, size_changes
+from twin.rules.disks.log_model import Logs, deleted_bytes, size_changes
 from twin.rules.disks.points import POINTS_S, summed_at_points
 from twin.rules.disks.upload_rates import UploadSamples, segment_time_s
 from twin.rules.partitions.growth import Growth, RecordSizes
@@ -130,6 +130,20 @@ def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> Disk
     ])  # fmt: skip
 
 
+GROWTH_S: Final = 3_600.0
+"""The time over which the growth of a single log is taken."""
+
+
+def growth_bytes_per_s(tables: LogTables) -> tuple[Float64, Float64]:
+    """[P], [P] bytes a second that are written to each log, and by which it grows, at the least.
+
+    Of the growth over the next hour, what retention deletes at once is left out: a log that is as
+    old as retention allows does not grow however much is written. Of compacted logs nobody knows
+    more than that they may not grow. Both are NaN where size or rate is unknown.
+    """
+    return _Logs(tables).growth()
+
+
 class _Logs:
     """The logs of a shard: one for all replicas that are like their leader, and others apart.
 
@@ -143,6 +157,7 @@ class _Logs:
         written = tables.growth.appended_records_per_s * tables.sizes().bytes_per_record
         written[tables.growth.appended_records_per_s == 0] = 0
         is_judged = ~np.isnan(written) & (written >= 0) & (leaders.local_log_bytes != UNKNOWN)
+        self._is_judged = is_judged
         self._written = np.where(is_judged, written, 0)
         is_known = takes & is_judged[:, None] & (size != UNKNOWN)
         self.is_unjudged = takes & ~is_known
@@ -173,6 +188,19 @@ class _Logs:
         log = np.concatenate([place[self._row], len(row) + np.arange(len(own))])
         where = np.concatenate([cell[self._row, self._slot], cell[own, own_slot]])
         return summed_at_points(changes, log, where, cells)
+
+    def growth(self) -> tuple[Float64, Float64]:
+        """[P], [P] as of growth_bytes_per_s."""
+        tables = self._tables
+        size = np.maximum(tables.leaders.local_log_bytes, 0).astype(np.float64)
+        span_ms = tables.leaders.values_of(tables.local().local_log_span_ms)
+        logs = self._logs(np.arange(len(size)), size, span_ms, most=False, away=False)
+        at_s = np.array([[0.0], [GROWTH_S]])
+        uploaded = logs.uploaded_bytes + logs.uploaded_bytes_per_s * at_s
+        deleted = np.minimum(deleted_bytes(logs, at_s), uploaded)
+        grows = logs.written_bytes_per_s - (deleted[1] - deleted[0]) / GROWTH_S
+        judged = self._is_judged
+        return np.where(judged, self._written, np.nan), np.where(judged, grows, np.nan)
 
     def _logs(self, row: Array, size: Float64, span_ms: Array, *, most: bool, away: bool) -> Logs:
         tables, configs = self._tables, self._tables.configs
