@@ -212,3 +212,15 @@ def test_a_compacted_topic_is_not_given_a_retention():
     assert one["full"]["earliest"]["forecast"] == "full"
     assert one["full"]["latest"]["forecast"] == "not_in_sight"
     assert commands(one) == []
+
+
+def test_while_nobody_knows_which_directory_replicas_are_in_that_nothing_grows_says_nothing():
+    def two(_: float, parts: Sequence[Partition]) -> list[Directory]:
+        half = parts[0].log.size_bytes // 2
+        return [Directory(1, n, 900 * GB, 800 * GB + n, replicas=half) for n in range(2)]
+
+    of_cycles = list(cycles([Growing()], two, {"t": PLAIN}, MINUTES))
+    state = scope.played(CATALOG, of_cycles, 0, 1, frozenset({"t"}))
+    for directory in answered([state], of_cycles, ["t"]):
+        assert directory["full"]["latest"] == {"forecast": "unknown", "at_ms": None}
+        assert directory["filling"] == []

@@ -54,7 +54,7 @@ def foretold(forecasts: DiskForecasts, is_blind: Bool, now_ms: int) -> Sequence[
 
     Args:
         forecasts: [V] the volumes.
-        is_blind: [V] no replica on it is judged: that nothing is in sight says nothing then.
+        is_blind: [V] too little on it is judged: that nothing is in sight says nothing then.
         now_ms: the cycle of the forecasts.
     """
     rates = {c.name: plain.column_values(c, getattr(forecasts, c.name)) for c in columns()}

@@ -44,6 +44,7 @@ class Filling:
     grows_bytes_per_s: Float64
     local_log_bytes: Int64
     judged_replicas: Int64  # [K] by directory: of known size and rate
+    judged_bytes: Float64  # [K] of these
 
     def of(self, directory: int) -> tuple[list[dict[str, Any]], int]:
         """The first topics of a directory, and how many more write there."""
@@ -84,14 +85,13 @@ def filling(view: ClusterView, use: LogDirUse, wanted: Bool) -> Filling:
         for state, own, begins in zip(states, names, first.tolist(), strict=False)
     ]
     cells, *sums = (np.concatenate(parts) for parts in zip(*each, strict=True)) if each else (
-        np.array([], np.int64), *np.zeros((4, 0))
+        np.array([], np.int64), *np.zeros((5, 0))
     )  # fmt: skip
     cell, at = np.unique(cells, return_inverse=True)
-    written, grows, held, judged = (
+    written, grows, held, judged, judged_bytes = (
         np.bincount(at, values, len(cell)).astype(np.float64) for values in sums
     )
     directory, topic = np.divmod(cell, max(len(every), 1))
-    by_directory = np.bincount(directory, judged, len(use.broker)).astype(np.int64)
     writes = written > 0
     order = np.lexsort((-written, -grows, directory))
     order = order[writes[order]]
@@ -101,7 +101,8 @@ def filling(view: ClusterView, use: LogDirUse, wanted: Bool) -> Filling:
         written[order],
         grows[order],
         np.rint(held[order]).astype(np.int64),
-        by_directory,
+        np.bincount(directory, judged, len(use.broker)).astype(np.int64),
+        np.bincount(directory, judged_bytes, len(use.broker)).astype(np.float64),
     )
 
 
@@ -123,7 +124,7 @@ def _of_shard(
     written, grows = (each[row] for each in growth_bytes_per_s(**state.arguments(_READS)))
     held = np.maximum(state[LocalLog].held_bytes[row, slot], 0)
     judged = ~np.isnan(written)
-    sums = (np.nan_to_num(written), np.nan_to_num(grows), held, judged)
+    sums = (np.nan_to_num(written), np.nan_to_num(grows), held, judged, held * judged)
     return cells, *(np.bincount(at, values, len(cells)) for values in sums)
 
 
