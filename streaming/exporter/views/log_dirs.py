@@ -26,7 +26,8 @@ from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment, PartitionIndex
 
 MOST: Final = 0.5
-"""Of the bytes in logs on a volume: if fewer are judged, that nothing is in sight says nothing."""
+"""Of the replicas on a volume, or of the bytes in its logs: if fewer are judged, that nothing is in
+sight says nothing."""
 
 _LEFT_OUT: Final = ("number", "volume", "observed_at_ms", "is_current")
 
@@ -87,7 +88,7 @@ class _Ahead:
             place.get(volume)
             for volume in zip(use.broker.tolist(), use.volume.tolist(), strict=True)
         ]
-        # Of a volume, all directories are asked for: a replica in any of them is a judged one.
+        # Of a volume, all directories are asked for: replicas of all of them fill it.
         asked = {v for v, wanted in zip(self._volume, matches.tolist(), strict=True) if wanted}
         wanted = matches | np.array([v is not None and v in asked for v in self._volume], bool)
         self._filling: Filling = filling(view, use, wanted)
@@ -101,16 +102,18 @@ class _Ahead:
         self._address = answering(view)
 
     def _blind(self, use: LogDirUse, forecasts: DiskForecasts) -> Bool:
-        """[V] of most of what is in logs on the volume nobody knows the directory or the rate."""
+        """[V] of most replicas there nobody knew the rate, or of most bytes the directory."""
         replicas, judged_bytes, log_bytes = np.zeros((3, len(forecasts.broker)))
         of_replicas = (use.tiered_bytes, use.waiting_bytes, use.untiered_bytes, use.unjudged_bytes)
         in_logs = sum(np.maximum(each, 0) for each in of_replicas)
         for row, v in enumerate(self._volume):
             if v is not None:
-                replicas[v] += self._filling.judged_replicas[row]
+                replicas[v] += self._filling.replicas[row]
                 judged_bytes[v] += self._filling.judged_bytes[row]
                 log_bytes[v] += in_logs[row]
-        blind: Bool = (replicas == 0) & (forecasts.unjudged_replicas > 0)
+        # Those of the sums of half a minute ago: replicas that are judged since are not in them.
+        unjudged = forecasts.unjudged_replicas
+        blind: Bool = (unjudged > 0) & (unjudged >= MOST * replicas)
         return blind | (judged_bytes < MOST * log_bytes)
 
     def of(self, row: int) -> Mapping[str, Any]:
