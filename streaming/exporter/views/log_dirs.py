@@ -105,7 +105,7 @@ class _Ahead:
         """[V] of most replicas there nobody knew the rate, or of most bytes the directory."""
         replicas, judged_bytes, log_bytes = np.zeros((3, len(forecasts.broker)))
         of_replicas = (use.tiered_bytes, use.waiting_bytes, use.untiered_bytes, use.unjudged_bytes)
-        in_logs = sum(np.maximum(each, 0) for each in of_replicas)
+        in_logs = np.maximum(of_replicas, 0).sum(axis=0)
         for row, v in enumerate(self._volume):
             if v is not None:
                 replicas[v] += self._filling.replicas[row]
