@@ -73,6 +73,7 @@ def test_a_strip_says_when_its_disk_is_full_what_fills_it_and_what_would_help(
 ):
     show_forecasts(shown)
     page = open_view()
+    expect(page.locator(".disks > li")).to_have_count(4)
     first, *others = page.locator(".disks > li").all()
     expect(first).to_contain_text("Broker 1 /disks/0")
     expect(first).to_contain_text("full in 3 h")
