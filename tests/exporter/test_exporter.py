@@ -45,7 +45,7 @@ from tests.builders import (
     quorum_frame,
     segments_frame,
 )
-from tests.log_dir_frames import Directory, failed, log_dirs_frame
+from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs_frame
 from tests.reading import is_of_few
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
@@ -152,8 +152,10 @@ def a_full_store() -> SnapshotStore:
         Partition("moved", leader=2, isr=(2, 3), epoch=2), since=first, **config,
     )  # fmt: skip
     denied = ("log dirs", 2, "ClusterAuthorizationFailed", "DESCRIBE on the cluster is missing")
-    disks = log_dirs_frame([Directory(1, 0), Directory(1, 1, volume=0), failed(4), Directory(5)])
-    cycle = [*in_groups(readers, NOW_MS), problems_frame([denied]), quorum_frame(), disks]
+    fills = Directory(2, total=100 * MIB, usable=MIB)
+    disks = [Directory(1, 0), Directory(1, 1, volume=0), fills, failed(4), Directory(5)]
+    cycle = [*in_groups(readers, NOW_MS), problems_frame([denied]), quorum_frame(),
+             log_dirs_frame(disks), replica_dirs_frame([(stuck, 1, 0)])]  # fmt: skip
     state, _ = step(state, cycle, NOW_MS)
     copied = [SegmentEvent(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
               SegmentEvent(SegmentState.COPY_FINISHED, "s")]  # fmt: skip

@@ -43,7 +43,7 @@ def _first_full(state: ShardState, *, is_for_all: bool) -> str:
     """The disk that is full first, with both bounds where they differ by much."""
     forecasts = state[DiskForecasts]
     bounds_ms = (
-        (forecasts.away_at_earliest_ms, forecasts.away_at_latest_ms)
+        (forecasts.full_if_away_ms, forecasts.full_if_away_ms)
         if is_for_all
         else (forecasts.full_at_earliest_ms, forecasts.full_at_latest_ms)
     )

@@ -186,7 +186,7 @@ def log_dir_use(dirs: ReportedLogDirs, held: LogDirBytes, cycle: Cycle) -> LogDi
     ])  # fmt: skip
 
 
-def places(dirs: ReportedLogDirs, of_broker: Int32, number: Int8, among: Bool) -> Array:
+def places(dirs: ReportedLogDirs | LogDirUse, of_broker: Int32, number: Int8, among: Bool) -> Array:
     """[N] the row of each directory; of one that is unknown, the broker's only one.
 
     Args:

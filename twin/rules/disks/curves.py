@@ -32,7 +32,7 @@ from twin.declarations.table import (
     column,
 )
 from twin.rules.brokers.log_dirs import ReplicaDirs
-from twin.rules.disks.log_model import Changes, Logs, size_changes
+from twin.rules.disks.log_model import Changes, Logs, deleted_bytes, size_changes
 from twin.rules.disks.points import POINTS_S, summed_at_points
 from twin.rules.disks.upload_rates import UploadSamples, segment_time_s
 from twin.rules.partitions.growth import Growth, RecordSizes
@@ -126,6 +126,20 @@ def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> Disk
     ])  # fmt: skip
 
 
+GROWTH_S: Final = 3_600.0
+"""The time over which the growth of a single log is taken."""
+
+
+def growth_bytes_per_s(tables: LogTables) -> tuple[Float64, Float64]:
+    """[P], [P] bytes a second that are written to each log, and by which it grows, at the least.
+
+    Of the growth over the next hour, what retention deletes at once is left out: a log that is as
+    old as retention allows does not grow however much is written. Of compacted logs nobody knows
+    more than that they may not grow. Both are NaN where size or rate is unknown.
+    """
+    return _Logs(tables).growth()
+
+
 class _Logs:
     """The logs of a shard: one for all replicas that are like their leader, and others apart.
 
@@ -147,7 +161,7 @@ class _Logs:
         row, slot = np.nonzero(is_known & like)
         own_row, own_slot = np.nonzero(is_known & ~like)
         # Of each partition one log for all replicas that are like their leader, and the others.
-        led = np.flatnonzero(np.bincount(row, minlength=len(written)))
+        led = self._led = np.flatnonzero(np.bincount(row, minlength=len(written)))
         place = np.full(len(written), UNKNOWN)
         place[led] = np.arange(len(led))
         self._row = np.concatenate([led, own_row])
@@ -174,6 +188,17 @@ class _Logs:
         if most:
             changes = Changes(changes.at_s, changes.bytes + self._lacks)
         return summed_at_points(changes, self._log, cell[self._replica], cells)
+
+    def growth(self) -> tuple[Float64, Float64]:
+        """[P], [P] as of growth_bytes_per_s."""
+        logs = self._logs(most=False, away=False).take(np.arange(len(self._led)))
+        at_s = np.array([[0.0], [GROWTH_S]])
+        uploaded = logs.uploaded_bytes + logs.uploaded_bytes_per_s * at_s
+        deleted = np.minimum(deleted_bytes(logs, at_s), uploaded)
+        written, grows = np.full((2, len(self._written)), np.nan)
+        written[self._led] = self._written[self._led]
+        grows[self._led] = logs.written_bytes_per_s - (deleted[1] - deleted[0]) / GROWTH_S
+        return written, grows
 
     def _logs(self, *, most: bool, away: bool) -> Logs:
         tables, configs, row = self._tables, self._tables.configs, self._row
