@@ -14,7 +14,7 @@ import numpy as np
 
 from twin.arrays import plain
 from twin.cluster_rules.disks.disk_full import DiskForecasts
-from twin.declarations.table import Bool, Column
+from twin.declarations.table import Column
 
 FULL, NOT_IN_SIGHT, UNKNOWN_WHEN = "full", "not_in_sight", "unknown"
 
@@ -49,17 +49,11 @@ def unknown() -> Foretold:
     }
 
 
-def foretold(forecasts: DiskForecasts, is_blind: Bool, now_ms: int) -> Sequence[Foretold]:
-    """The forecast of each volume, in the order of the table.
-
-    Args:
-        forecasts: [V] the volumes.
-        is_blind: [V] too little on it is judged: that nothing is in sight says nothing then.
-        now_ms: the cycle of the forecasts.
-    """
+def foretold(forecasts: DiskForecasts, now_ms: int) -> Sequence[Foretold]:
+    """The forecast of each volume, in the order of the table; ``now_ms`` is its cycle."""
     rates = {c.name: plain.column_values(c, getattr(forecasts, c.name)) for c in columns()}
     differs = forecasts.differs()
-    is_compared = np.isfinite(forecasts.used_bytes_per_s) & ~is_blind
+    is_compared = np.isfinite(forecasts.used_bytes_per_s) & ~np.isnan(forecasts.full_at_latest_ms)
     page = forecasts.is_near(forecasts.page_before_ms, now_ms)
     warn = forecasts.is_near(forecasts.warn_before_ms, now_ms)
     answer: list[Foretold] = []
@@ -67,13 +61,12 @@ def foretold(forecasts: DiskForecasts, is_blind: Bool, now_ms: int) -> Sequence[
         if not forecasts.is_current[row]:
             answer.append(unknown())
             continue
-        blind = bool(is_blind[row])
         away_ms = float(forecasts.full_if_away_ms[row])
         answer.append({
-            "earliest": _time(float(forecasts.full_at_earliest_ms[row]), blind=blind),
-            "latest": _time(float(forecasts.full_at_latest_ms[row]), blind=blind),
+            "earliest": _time(float(forecasts.full_at_earliest_ms[row])),
+            "latest": _time(float(forecasts.full_at_latest_ms[row])),
             "line": _time(float(forecasts.full_by_line_ms[row])),
-            "away": None if math.isnan(away_ms) else _time(away_ms, blind=blind),
+            "away": None if math.isnan(away_ms) else _time(away_ms),
             "near": PAGE if page[row] else WARN if warn[row] else None,
             **{name: values[row] for name, values in rates.items()},
             "differs": bool(differs[row]) if is_compared[row] else None,
@@ -86,8 +79,8 @@ def is_in_sight(full: Foretold) -> bool:
     return FULL in (full["earliest"]["forecast"], full["latest"]["forecast"])
 
 
-def _time(at_ms: float, *, blind: bool = False) -> Mapping[str, Any]:
-    if math.isnan(at_ms) or (blind and math.isinf(at_ms)):
+def _time(at_ms: float) -> Mapping[str, Any]:
+    if math.isnan(at_ms):
         return {"forecast": UNKNOWN_WHEN, "at_ms": None}
     if math.isinf(at_ms):
         return {"forecast": NOT_IN_SIGHT, "at_ms": None}

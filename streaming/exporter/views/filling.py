@@ -43,8 +43,6 @@ class Filling:
     written_bytes_per_s: Float64
     grows_bytes_per_s: Float64
     local_log_bytes: Int64
-    replicas: Int64  # [K] by directory
-    judged_bytes: Float64  # [K] of replicas of known size and rate
 
     def of(self, directory: int) -> tuple[list[dict[str, Any]], int]:
         """The first topics of a directory, and how many more write there."""
@@ -85,10 +83,10 @@ def filling(view: ClusterView, use: LogDirUse, wanted: Bool) -> Filling:
         for state, own, begins in zip(states, names, first.tolist(), strict=False)
     ]
     cells, *sums = (np.concatenate(parts) for parts in zip(*each, strict=True)) if each else (
-        np.array([], np.int64), *np.zeros((5, 0))
+        np.array([], np.int64), *np.zeros((3, 0))
     )  # fmt: skip
     cell, at = np.unique(cells, return_inverse=True)
-    written, grows, held, replicas, judged_bytes = (
+    written, grows, held = (
         np.bincount(at, values, len(cell)).astype(np.float64) for values in sums
     )
     directory, topic = np.divmod(cell, max(len(every), 1))
@@ -101,8 +99,6 @@ def filling(view: ClusterView, use: LogDirUse, wanted: Bool) -> Filling:
         written[order],
         grows[order],
         np.rint(held[order]).astype(np.int64),
-        np.bincount(directory, replicas, len(use.broker)).astype(np.int64),
-        np.bincount(directory, judged_bytes, len(use.broker)).astype(np.float64),
     )
 
 
@@ -123,9 +119,7 @@ def _of_shard(
     cells, at = np.unique(cell, return_inverse=True)
     written, grows = (each[row] for each in growth_bytes_per_s(**state.arguments(_READS)))
     held = np.maximum(state[LocalLog].held_bytes[row, slot], 0)
-    judged_bytes = np.where(np.isnan(written), 0, held)
-    ones = np.ones(len(held))
-    sums = (np.nan_to_num(written), np.nan_to_num(grows), held, ones, judged_bytes)
+    sums = (np.nan_to_num(written), np.nan_to_num(grows), held)
     return cells, *(np.bincount(at, values, len(cells)) for values in sums)
 
 

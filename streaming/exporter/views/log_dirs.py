@@ -25,10 +25,6 @@ from twin.rules.brokers.log_dirs import STORAGE_ERROR, ReplicaDirs
 from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment, PartitionIndex
 
-MOST: Final = 0.5
-"""Of the replicas on a volume, or of the bytes in its logs: if fewer are judged, that nothing is in
-sight says nothing."""
-
 _LEFT_OUT: Final = ("number", "volume", "observed_at_ms", "is_current")
 
 
@@ -92,29 +88,13 @@ class _Ahead:
         asked = {v for v, wanted in zip(self._volume, matches.tolist(), strict=True) if wanted}
         wanted = matches | np.array([v is not None and v in asked for v in self._volume], bool)
         self._filling: Filling = filling(view, use, wanted)
-        is_blind = self._blind(use, forecasts)
-        self._full = disk_full.foretold(forecasts, is_blind, cluster.observed_at_ms)
+        self._full = disk_full.foretold(forecasts, cluster.observed_at_ms)
         named = {row: self._filling.of(row) for row in np.flatnonzero(matches).tolist()}
         topics = {each["topic"] for some, _ in named.values() for each in some}
         self._named = named
         self._settings: Mapping[str, TopicSettings] = settings_of(view, sorted(topics))
         self._room = disk_help.with_room(forecasts, use)
         self._address = answering(view)
-
-    def _blind(self, use: LogDirUse, forecasts: DiskForecasts) -> Bool:
-        """[V] of most replicas there nobody knew the rate, or of most bytes the directory."""
-        replicas, judged_bytes, log_bytes = np.zeros((3, len(forecasts.broker)))
-        of_replicas = (use.tiered_bytes, use.waiting_bytes, use.untiered_bytes, use.unjudged_bytes)
-        in_logs = np.maximum(of_replicas, 0).sum(axis=0)
-        for row, v in enumerate(self._volume):
-            if v is not None:
-                replicas[v] += self._filling.replicas[row]
-                judged_bytes[v] += self._filling.judged_bytes[row]
-                log_bytes[v] += in_logs[row]
-        # Those of the sums of half a minute ago: replicas that are judged since are not in them.
-        unjudged = forecasts.unjudged_replicas
-        blind: Bool = (unjudged > 0) & (unjudged >= MOST * replicas)
-        return blind | (judged_bytes < MOST * log_bytes)
 
     def of(self, row: int) -> Mapping[str, Any]:
         """The fields of a directory."""

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from twin.cluster_rules.disks.disk_samples import DiskSamples, Line
-from twin.cluster_rules.disks.log_dirs import LogDirBytes, ReportedLogDirs, is_volume
+from twin.cluster_rules.disks.log_dirs import LogDirBytes, ReportedLogDirs, in_replicas, is_volume
 from twin.cluster_rules.disks.volume_curves import ReportedDiskCurves, VolumeCurves, of_volumes
 from twin.declarations.declare import Alert, ByBroker, ByLogDir, gauge, risk, rule
 from twin.declarations.signature import Cycle
@@ -40,6 +40,10 @@ from twin.rules.partitions.staleness import STALE_MS
 
 MUCH: Final = 0.3
 """The model and the straight line differ by much where one is so much of the other away."""
+
+JUDGED: Final = 0.5
+"""Of the bytes of replicas on a volume: if fewer are in the sums, that it is full nowhere in sight
+says nothing. So it is in the first cycles, before rates are known."""
 
 _LEAST_SHARE: Final = 0.01
 """Of a volume, an hour: rates below it are not compared."""
@@ -109,8 +113,12 @@ def disk_forecasts(
     has_tiered = _with_tiered(dirs, rows, held)
     beside, none = np.nan_to_num(np.maximum(other_per_s, 0)), np.zeros(len(rows))
 
+    held, unjudged = in_replicas(dirs)[rows], volumes.unjudged_replicas()
+    is_blind = (volumes.judged_bytes() <= JUDGED * held) & ((held > 0) | (unjudged > 0))
+
     def full_at(values: Float64, other: Float64) -> Float64:
-        return now_ms + 1_000 * volumes.full_after_s(values, other, line.seen_s)
+        after_s = volumes.full_after_s(values, other, line.seen_s)
+        return now_ms + 1_000 * np.where(is_blind & np.isinf(after_s), np.nan, after_s)
 
     earliest, latest = full_at(curves.most_bytes, beside), full_at(curves.least_bytes, none)
     away = np.where(has_tiered, full_at(curves.away_bytes, beside), np.nan)
@@ -121,7 +129,7 @@ def disk_forecasts(
         broker, dirs.log_dir[rows], number, dirs.total_bytes[rows], dirs.usable_bytes[rows],
         earliest, latest, now_ms + 1_000 * by_line, away,
         volumes.next_hour(curves.least_bytes), volumes.next_hour(curves.most_bytes),
-        used_per_s, other_per_s, line.seen_s, volumes.unjudged_replicas(),
+        used_per_s, other_per_s, line.seen_s, unjudged,
         dirs.warn_before_ms[rows], dirs.page_before_ms[rows], dirs.observed_at_ms[rows],
         now_ms - dirs.observed_at_ms[rows] <= STALE_MS,
     ])  # fmt: skip

@@ -218,13 +218,23 @@ def is_volume(dirs: ReportedLogDirs) -> Bool:
 
 def in_logs(dirs: ReportedLogDirs) -> Int64:
     """[K] bytes in the logs of all directories on a volume, at its first one."""
+    others = dirs.future_bytes + dirs.unassigned_bytes + dirs.unlisted_bytes
+    return _on_volume(dirs, dirs.replica_bytes + others)
+
+
+def in_replicas(dirs: ReportedLogDirs) -> Int64:
+    """[K] bytes of the assigned replicas in all directories on a volume, at its first one."""
+    return _on_volume(dirs, dirs.replica_bytes)
+
+
+def _on_volume(dirs: ReportedLogDirs, values: Int64) -> Int64:
+    """[K] the sums of the values of all directories on a volume, at its first one."""
     volume = keys.pack(dirs.broker, dirs.volume)
     first = keys.find(keys.pack(dirs.broker, dirs.number), volume)
-    bytes_of = np.zeros(len(volume), np.int64)
-    logs = dirs.replica_bytes + dirs.future_bytes + dirs.unassigned_bytes + dirs.unlisted_bytes
+    sums = np.zeros(len(volume), np.int64)
     is_known = (first != UNKNOWN) & (dirs.error_code == 0)
-    np.add.at(bytes_of, first[is_known], logs[is_known])
-    return bytes_of
+    np.add.at(sums, first[is_known], values[is_known])
+    return sums
 
 
 # ---------------------------------------------------------------- exported

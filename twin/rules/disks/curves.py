@@ -66,6 +66,9 @@ class DiskCurves(KeyedTable, kind="disk_curves"):
     least_bytes: Float64 = column("at the least", fill=0.0)
     most_bytes: Float64 = column("at the most", fill=0.0)
     away_bytes: Float64 = column("at the most, remote storage away from now on", fill=0.0)
+    judged_bytes: Float64 = column(
+        "bytes of the replicas that are in the sums; counted at the first time", fill=0.0
+    )
     unjudged_replicas: Int64 = column(
         "replicas whose size or rate is unknown: they add nothing; counted at the first time",
         fill=0,
@@ -112,6 +115,7 @@ def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> Disk
         for most, away in ((False, False), (True, False), (True, True))
     ]
     unjudged = np.bincount(cell[logs.is_unjudged], minlength=len(each))
+    judged = logs.judged_bytes(cell, len(each))
     stays = np.bincount(cell[tables.roles.is_assigned], minlength=len(each)) > 0
     broker, directory = keys.unpack(each[stays])
     points = len(POINTS_S)
@@ -122,6 +126,7 @@ def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> Disk
         np.tile(np.arange(points, dtype=np.int8), len(broker)),
         np.full(points * len(broker), now_ms),
         *(of_directory[stays].ravel() for of_directory in sums),
+        np.where(first, np.repeat(judged[stays], points), 0),
         np.where(first, np.repeat(unjudged[stays], points), 0),
     ])  # fmt: skip
 
@@ -188,6 +193,11 @@ class _Logs:
         if most:
             changes = Changes(changes.at_s, changes.bytes + self._lacks)
         return summed_at_points(changes, self._log, cell[self._replica], cells)
+
+    def judged_bytes(self, cell: Array, cells: int) -> Float64:
+        """[C] bytes of the replicas in each cell that are in the sums."""
+        size = self._tables.replicas.local_log_bytes[self._replica]
+        return np.bincount(cell[self._replica], size, cells).astype(np.float64)
 
     def growth(self) -> tuple[Float64, Float64]:
         """[P], [P] as of growth_bytes_per_s."""
