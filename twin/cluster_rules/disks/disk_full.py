@@ -112,9 +112,9 @@ def disk_forecasts(
     )
     has_tiered = _with_tiered(dirs, rows, held)
     beside, none = np.nan_to_num(np.maximum(other_per_s, 0)), np.zeros(len(rows))
-
-    held, unjudged = in_replicas(dirs)[rows], volumes.unjudged_replicas()
-    is_blind = (volumes.judged_bytes() <= JUDGED * held) & ((held > 0) | (unjudged > 0))
+    on_volume, unjudged = in_replicas(dirs)[rows], volumes.unjudged_replicas()
+    is_blind = volumes.judged_bytes() <= JUDGED * on_volume
+    is_blind &= (on_volume > 0) | (unjudged > 0)
 
     def full_at(values: Float64, other: Float64) -> Float64:
         after_s = volumes.full_after_s(values, other, line.seen_s)
