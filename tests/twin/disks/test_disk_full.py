@@ -86,6 +86,19 @@ def test_what_grows_beside_logs_counts_at_the_earliest_and_goes_on_for_a_day_at_
     assert open_risks(after([idle], 72, beside_mb_per_s=1.0)) == set(), "seen for half an hour"
 
 
+def test_a_load_of_some_minutes_is_no_page():
+    """At its rate the disk is full in two hours; over the last half hour it is not."""
+    calm, loaded = Growing(mb_per_s=0.01), Growing("u", mb_per_s=50.0, age_s=60)
+    quiet = MINUTES[:-2]
+    frames = [
+        *cycles([calm], volumes(400), {"t": PLAIN, "u": PLAIN}, quiet),
+        *cycles([calm, loaded], volumes(400), {"t": PLAIN, "u": PLAIN}, MINUTES[-2:]),
+    ]
+    *_, state = played(iter(frames), ["t", "u"])
+    assert forecast(state)["full_at_latest_ms"] < 4
+    assert open_risks(state) == set()
+
+
 HOUR = TIERED | {"local_retention_ms": HOUR_S * 1_000}
 SMALL = HOUR | {"segment_bytes": 10 * MB}
 

@@ -5,8 +5,10 @@ full *at the earliest* if logs take the most that they may, and *at the latest* 
 least. What fills a volume beside logs counts at the earliest, for so many times as long as it was
 seen to.
 
-A broker is named once the latest is near, or the earliest is and the straight line agrees: a bound
-alone would name a volume that has been nearly full for years.
+A broker is named once the earliest is near and the straight line agrees: a bound alone would name a
+volume that has been nearly full for years, and rates alone one that is loaded for some minutes.
+Nobody waits for the line where even the latest is very near, or where uploads are late: then it
+tells of the time when they were not.
 
 Source: twin.rules.disks. A broker whose directory has no room fails it, and cannot start with it
 (LogManager.handleLogDirFailure, Kafka 4.3).
@@ -41,6 +43,13 @@ from twin.rules.partitions.staleness import STALE_MS
 MUCH: Final = 0.3
 """The model and the straight line differ by much where one is so much of the other away."""
 
+BESIDE_S: Final = 1_800
+"""What is in no log counts once it was seen to grow for so long: until then it may be a build."""
+
+VERY_SOON: Final = 0.25
+"""Of the time before which somebody is told: an hour of four. If it is full then at the latest, an
+hour of a straight line would come too late."""
+
 JUDGED: Final = 0.5
 """Of the bytes of replicas on a volume: if fewer are in the sums, that it is full nowhere in sight
 says nothing. So it is in the first cycles, before rates are known."""
@@ -72,6 +81,7 @@ class DiskForecasts(ClusterTable, kind="disk_forecasts"):
     used_bytes_per_s: Float64 = column("measured over the last hour", fill=np.nan)
     other_bytes_per_s: Float64 = column("of that, what is in no log", fill=np.nan)
     seen_s: Float64 = column("how long that was measured", fill=0.0)
+    late_replicas: Int64 = column("replicas whose uploads are late", fill=0)
     unjudged_replicas: Int64 = column("replicas whose size or rate is unknown", fill=0)
     warn_before_ms: Int64 = column("how long before it is full somebody is warned", fill=0)
     page_before_ms: Int64 = column("how long before it is full somebody is paged", fill=0)
@@ -79,12 +89,14 @@ class DiskForecasts(ClusterTable, kind="disk_forecasts"):
     is_current: Bool = column("that was within a minute", fill=False)
 
     def is_near(self, before_ms: Int64, now_ms: int) -> Bool:
-        """[V] it is full within that time: at the latest, or at the earliest and by the line."""
+        """[V] it is full within that time at the earliest and by the line; or at the latest, if
+        uploads are late or it is very soon."""
         until_ms = now_ms + before_ms.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            late = self.full_at_latest_ms <= until_ms
-            early = (self.full_at_earliest_ms <= until_ms) & (self.full_by_line_ms <= until_ms)
-        near: Bool = (before_ms > 0) & (late | early)
+            agreed = (self.full_at_earliest_ms <= until_ms) & (self.full_by_line_ms <= until_ms)
+            away = (self.full_at_latest_ms <= until_ms) & (self.late_replicas > 0)
+            very_soon = self.full_at_latest_ms <= now_ms + VERY_SOON * before_ms
+        near: Bool = (before_ms > 0) & (agreed | away | very_soon)
         return near
 
     def differs(self) -> Bool:
@@ -111,7 +123,8 @@ def disk_forecasts(
         line.bytes_per_s(values) for values in (samples.used_bytes, samples.other_bytes)
     )
     has_tiered = _with_tiered(dirs, rows, held)
-    beside, none = np.nan_to_num(np.maximum(other_per_s, 0)), np.zeros(len(rows))
+    none = np.zeros(len(rows))
+    beside = np.where(line.seen_s >= BESIDE_S, np.nan_to_num(np.maximum(other_per_s, 0)), none)
     on_volume, unjudged = in_replicas(dirs)[rows], volumes.unjudged_replicas()
     is_blind = volumes.judged_bytes() <= JUDGED * on_volume
     is_blind &= (on_volume > 0) | (unjudged > 0)
@@ -129,7 +142,7 @@ def disk_forecasts(
         broker, dirs.log_dir[rows], number, dirs.total_bytes[rows], dirs.usable_bytes[rows],
         earliest, latest, now_ms + 1_000 * by_line, away,
         volumes.next_hour(curves.least_bytes), volumes.next_hour(curves.most_bytes),
-        used_per_s, other_per_s, line.seen_s, unjudged,
+        used_per_s, other_per_s, line.seen_s, volumes.late_replicas(), unjudged,
         dirs.warn_before_ms[rows], dirs.page_before_ms[rows], dirs.observed_at_ms[rows],
         now_ms - dirs.observed_at_ms[rows] <= STALE_MS,
     ])  # fmt: skip

@@ -41,6 +41,7 @@ class ReportedDiskCurves(ShardReport, kind="reported_disk_curves"):
     most_bytes: Float64 = column("at the most", fill=0.0)
     away_bytes: Float64 = column("at the most, remote storage away", fill=0.0)
     judged_bytes: Float64 = column("bytes of the replicas in the sums", fill=0.0)
+    late_replicas: Int64 = column("replicas whose uploads are late", fill=0)
     unjudged_replicas: Int64 = column("replicas that add nothing", fill=0)
 
 
@@ -77,6 +78,10 @@ class VolumeCurves:
     def judged_bytes(self) -> Float64:
         """[V] bytes of the replicas that are in the sums."""
         return self._summed(self._curves.judged_bytes).sum(axis=1)
+
+    def late_replicas(self) -> Int64:
+        """[V] replicas whose uploads are late."""
+        return self._summed(self._curves.late_replicas).sum(axis=1).astype(np.int64)
 
     def full_after_s(self, values: Float64, beside: Float64, seen_s: Float64) -> Float64:
         """[V] seconds from now until nothing is free; inf if that is not in sight.

@@ -69,6 +69,9 @@ class DiskCurves(KeyedTable, kind="disk_curves"):
     judged_bytes: Float64 = column(
         "bytes of the replicas that are in the sums; counted at the first time", fill=0.0
     )
+    late_replicas: Int64 = column(
+        "replicas whose uploads are late; counted at the first time", fill=0
+    )
     unjudged_replicas: Int64 = column(
         "replicas whose size or rate is unknown: they add nothing; counted at the first time",
         fill=0,
@@ -115,7 +118,7 @@ def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> Disk
         for most, away in ((False, False), (True, False), (True, True))
     ]
     unjudged = np.bincount(cell[logs.is_unjudged], minlength=len(each))
-    judged = logs.judged_bytes(cell, len(each))
+    judged, late = logs.judged_bytes(cell, len(each)), logs.late_replicas(cell, len(each))
     stays = np.bincount(cell[tables.roles.is_assigned], minlength=len(each)) > 0
     broker, directory = keys.unpack(each[stays])
     points = len(POINTS_S)
@@ -127,6 +130,7 @@ def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> Disk
         np.full(points * len(broker), now_ms),
         *(of_directory[stays].ravel() for of_directory in sums),
         np.where(first, np.repeat(judged[stays], points), 0),
+        np.where(first, np.repeat(late[stays], points), 0),
         np.where(first, np.repeat(unjudged[stays], points), 0),
     ])  # fmt: skip
 
@@ -198,6 +202,11 @@ class _Logs:
         """[C] bytes of the replicas in each cell that are in the sums."""
         size = self._tables.replicas.local_log_bytes[self._replica]
         return np.bincount(cell[self._replica], size, cells).astype(np.float64)
+
+    def late_replicas(self, cell: Array, cells: int) -> Int64:
+        """[C] replicas in each cell whose uploads are late."""
+        is_late = np.isfinite(self._uploads[0])[self._log]
+        return np.bincount(cell[self._replica][is_late], minlength=cells)
 
     def growth(self) -> tuple[Float64, Float64]:
         """[P], [P] as of growth_bytes_per_s."""
