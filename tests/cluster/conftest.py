@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from streaming.lab.cluster import LocalCluster, free_base_port
-from tests.cluster.broker_client import await_in_sync
+from tests.cluster.broker_client import BrokerClient, await_in_sync
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.cluster.programs import TOPICS, create, delete
 from tests.waiting import until
@@ -53,9 +53,10 @@ def shared(
 
 @pytest.fixture(scope="module", autouse=True)
 def only_used_clusters(request: pytest.FixtureRequest, shared: Shared) -> None:
-    """End those that the tests of a file do not use."""
+    """End those that the tests of a file do not use; of the others, none has topics of a file."""
     of_file = (_shared(item) for item in request.session.items if item.path == request.path)
     shared.keep(frozenset().union(*of_file))
+    shared.empty()
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +130,17 @@ class Shared:
         """End all others."""
         for name in self._running.keys() - names:
             self._running.pop(name)[1].close()
+
+    def empty(self) -> None:
+        """Delete the topics that earlier files left, but Kafka's own.
+
+        They would be waited for: a single replica on a node that a test froze may stay without a
+        leader.
+        """
+        for local, _ in self._running.values():
+            left = [name for name in BrokerClient(local).topics(1) if not name.startswith("__")]
+            if left:
+                delete(local, *left)
 
 
 @contextmanager
