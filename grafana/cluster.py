@@ -480,6 +480,35 @@ def _free_by_log_dir() -> Json:
     )
 
 
+_IN_SIGHT: Final = "< +Inf"
+"""Of times: an axis with one that is not in sight would show nothing else."""
+
+
+def _until_full() -> Json:
+    until = _HERE.latest("log_dir_full_seconds", "broker", "log_dir", "bound")
+    return lines(
+        "Time until a disk is full",
+        "By the model: earliest if logs take the most that they may, latest if the least. By the "
+        "line of the last hour: if it goes on so. A bound that is not in sight has no line. At the "
+        "first directory of a volume.",
+        [PanelQuery(f"{until} {_IN_SIGHT}", "{{broker}} {{log_dir}} {{bound}}")],
+        Look("s", lowest=0),
+        empty="No disk is foretold to be full within two weeks, or none is of known size",
+    )
+
+
+def _without_remote_storage() -> Json:
+    survived = _HERE.latest("tier_outage_survived_seconds", "broker")
+    return lines(
+        "How long remote storage may be away",
+        "Time from now on until the first disk of the broker is full, at the earliest, if nothing "
+        "is uploaded meanwhile. A broker of which that is not in sight has no line.",
+        [PanelQuery(f"{survived} {_IN_SIGHT}", "{{broker}}")],
+        Look("s", lowest=0),
+        empty="Nothing is tiered, or no disk would be full within two weeks",
+    )
+
+
 def _spare_controllers() -> Json:
     return _count(
         "Controllers to spare",
@@ -554,7 +583,13 @@ DASHBOARD: Final = Dashboard(
             band(5, _spare_controllers(), _controllers(), widths=(5, 19)),
             is_collapsed=True,
         ),
-        row("Disks", band(8, _log_dirs()), band(7, _free_by_log_dir()), is_collapsed=True),
+        row(
+            "Disks",
+            band(8, _log_dirs()),
+            band(8, _until_full(), _without_remote_storage()),
+            band(7, _free_by_log_dir()),
+            is_collapsed=True,
+        ),
         row("Too small for any loss, and not judged", band(4, *_small()), is_collapsed=True),
         row(
             "Other election rules",

@@ -344,6 +344,13 @@ def _measured() -> tuple[Json, ...]:
             empty=_NO_JMX,
         ),
         lines(
+            "Remote storage takes no uploads",
+            "Time since the broker's last upload, while uploads that are due do not come.",
+            [PanelQuery(_HERE.latest("uploads_stopped_seconds", "broker"), "broker {{broker}}")],
+            Look("s", lowest=0),
+            empty="No upload is due",
+        ),
+        lines(
             "Upload lag, by the twin and by the broker",
             "Bytes that are not uploaded; the broker leaves open segments out.",
             [

@@ -392,6 +392,8 @@ def brokers_frame(
         lag_time_max_ms=_ints([lags.get(i, UNKNOWN) for i in ids]),
         **{name: _ints([(settings or {}).get(name, {}).get(i, UNKNOWN) for i in ids])
            for name in BROKER_CONFIGS if name.startswith("default_")},
+        copy_max_bytes_per_s=_ints([UNKNOWN] * n),
+        retention_check_ms=_ints([UNKNOWN] * n),
         fetch_wait_max_ms=_ints([UNKNOWN] * n),
         capacity_bytes_in_per_s=_ints([into for into, *_ in limits]),
         capacity_bytes_out_per_s=_ints([out for _, out, _ in limits]),

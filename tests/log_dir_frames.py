@@ -30,6 +30,8 @@ class Directory:
     unlisted: int = 0
     volume: int | None = None
     is_cordoned: int = 0
+    warn_before_ms: int = 86_400_000
+    page_before_ms: int = 14_400_000
 
     @property
     def path(self) -> str:
@@ -51,6 +53,8 @@ def log_dirs_frame(given: Sequence[Directory], at_ms: int = NOW_MS, **stamp: Any
         total_bytes=[d.total for d in given],
         usable_bytes=[d.usable for d in given],
         size_is_configured=[False for _ in given],
+        warn_before_ms=[d.warn_before_ms for d in given],
+        page_before_ms=[d.page_before_ms for d in given],
         error_code=[d.error for d in given],
         is_cordoned=[d.is_cordoned for d in given],
         replica_bytes=[d.replicas for d in given],

@@ -33,6 +33,10 @@ _ALLOW: Final = {
         "--allow-over-capacity",
         "Let brokers carry more than the capacity that the configuration gives them.",
     ),
+    "full_disk": (
+        "--allow-full-disk",
+        "Restart brokers of which a disk is full before they are back.",
+    ),
 }
 
 

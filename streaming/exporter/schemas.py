@@ -12,11 +12,12 @@ from typing import Any, Final, get_args, get_type_hints
 import msgspec
 
 from streaming.exporter.views import api as api_views
-from streaming.exporter.views import group_page, runbook, why
+from streaming.exporter.views import disk_full, disk_help, group_page, runbook, why
 from streaming.exporter.views import groups as groups_views
 from streaming.exporter.views import log_dirs as log_dir_views
 from streaming.exporter.views import matrix as matrix_views
 from streaming.exporter.views import segments as segment_views
+from streaming.exporter.views.filling import NAMED
 from streaming.history import changes, event_pages
 from streaming.history.differences import difference
 from streaming.history.report import model as report_model
@@ -35,6 +36,7 @@ TYPED: Final = (
     api_views.ClusterFacts,
     changes.Changes,
     difference.Differences,
+    disk_help.Help,
     event_pages.EventPage,
     group_page.GroupLeader,
     matrix_views.Matrix,
@@ -136,6 +138,9 @@ def components(catalog: Catalog) -> dict[str, Any]:
         "Problem": obj(fields_of(Problems), what=about(Problems)),
         "Broker": _broker(catalog),
         "LogDir": obj(log_dir_fields()),
+        "FullAt": obj(full_at_fields(), what="when a volume is full, by one bound"),
+        "FullForecast": obj(full_forecast_fields(), what="when a volume is full"),
+        "FillingTopic": obj(filling_fields(), what="a topic that fills a log directory"),
         "Cluster": _cluster(catalog, facts),
         "Loss": _loss(catalog),
         "Group": _group(catalog),
@@ -250,8 +255,81 @@ def log_dir_fields() -> dict[str, Schema]:
             "description": "if it has failed, partitions that have a replica in it",
         },
         "offline_left_out": {**INTEGER, "description": "of these, partitions beyond `limit`"},
+        "full": {
+            **ref("FullForecast"),
+            "description": "[when its volume is full](#when-a-disk-is-full)",
+        },
+        "filling": {
+            **listed(ref("FillingTopic")),
+            "description": f"what fills it: at most {NAMED} topics that write there, the one that "
+            "adds most bytes a second first",
+        },
+        "filling_left_out": {**INTEGER, "description": "more topics that write there"},
+        "help": {
+            **listed(ref("Help")),
+            "description": "what would help, with the command; empty unless a time is in sight",
+        },
     }
     return {**fields, **AGE}
+
+
+def full_at_fields() -> dict[str, Schema]:
+    """A time beside the word that says whether there is one."""
+    return {
+        "forecast": {
+            "type": "string",
+            "enum": list(disk_full.FORECASTS),
+            "description": "whether it is full at a time that is in sight, not within two weeks, "
+            "or whether nobody knows",
+        },
+        "at_ms": {**nullable(INTEGER), "description": "when it is full; null unless `full`"},
+    }
+
+
+def full_forecast_fields() -> dict[str, Schema]:
+    """The forecast of a volume."""
+    at = ref("FullAt")
+    return {
+        "earliest": {**at, "description": "when it is full if logs take the most that they may"},
+        "latest": {**at, "description": "when it is full if logs take the least that they may"},
+        "line": {**at, "description": "when it is full if it goes on as in the last hour"},
+        "away": {
+            **nullable(at),
+            "description": "when it is full at the earliest if remote storage is away from now on; "
+            "null where nothing on it is tiered",
+        },
+        "near": {
+            **nullable({"type": "string", "enum": [disk_full.PAGE, disk_full.WARN]}),
+            "description": "it is full within `[disk] page_before_ms` or `warn_before_ms`: "
+            "somebody is told",
+        },
+        **{c.name: nullable(column_schema(c)) for c in disk_full.columns()},
+        "differs": {
+            **nullable({"type": "boolean"}),
+            "description": "the last hour is not what the model says: something is not understood",
+        },
+    }
+
+
+def filling_fields() -> dict[str, Schema]:
+    """A topic that fills a log directory; sums of its replicas there."""
+    return {
+        "topic": {**TEXT, "description": "its name"},
+        "written_bytes_per_s": {**NUMBER, "description": "what it writes there"},
+        "grows_bytes_per_s": {
+            **NUMBER,
+            "description": "of that, what retention does not delete within the next hour, at the "
+            "least; below 0 where it deletes more",
+        },
+        "local_log_bytes": {**INTEGER, "description": "what it has there now"},
+        "tiered": {**nullable({"type": "boolean"}), "description": "remote.storage.enable"},
+        "settings": {
+            "type": "object",
+            "additionalProperties": nullable(INTEGER),
+            "description": "the settings that keep records on disk, by Kafka's name: those of "
+            "local retention if it is tiered; -1 without a limit, null if unknown",
+        },
+    }
 
 
 def _cluster(catalog: Catalog, facts: Schema) -> Schema:

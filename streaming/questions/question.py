@@ -14,7 +14,7 @@ return type is the form of the answer. A positional parameter is one of
     OwnTopics       names of the twin's topics, if the bus is on the cluster that is watched
 
 A keyword parameter is ``Annotated[T, InputParameter]``: what a user gives. Without a default it is
-required. A builtin's name has an underscore behind it.
+required. A name that Python has for itself has an underscore behind it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from keyword import iskeyword
 from operator import add
 from types import ModuleType
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
@@ -72,7 +73,7 @@ class Question:
         Raises:
             WhatIfError: there is no answer; one line says why.
         """
-        given = {f"{n}_" if hasattr(builtins, n) else n: value for n, value in values.items()}
+        given = {f"{n}_" if _is_taken(n) else n: value for n, value in values.items()}
 
         def answer(state: ShardState | None) -> Any:
             there = {ShardState: state, ClusterView: view, OwnTopics: own_topics}
@@ -143,6 +144,11 @@ def questions_of(modules: Iterable[ModuleType]) -> dict[str, Question]:
             if isinstance(each, Question) and questions.setdefault(each.name, each) is not each:
                 raise DeclarationError(f"two questions are called {each.name}")
     return questions
+
+
+def _is_taken(name: str) -> bool:
+    """Python has the name for itself."""
+    return hasattr(builtins, name) or iskeyword(name)
 
 
 def _is_given(hint: Any) -> bool:

@@ -18,7 +18,6 @@ from twin.declarations.table import KAFKA, UNKNOWN
 from twin.plans.restart_cost import RestartCost, RestartCosts, restart_costs, total_costs
 from twin.questions import gate
 from twin.questions.gate import LASTING_REASONS, UNKNOWN_REASONS, Names, Reason, Terms
-from twin.questions.load import peaks_of
 from twin.questions.whatif_groups import GroupHarm, hurt_by_loss, together
 
 MAX_NAMES: Final = 100
@@ -156,8 +155,7 @@ def judge(
     check_brokers(view, brokers)
     ids = tuple(sorted(set(brokers)))
     states, losses = view.states, view.lose(ids)
-    peaks = peaks_of(view.cluster)
-    reasons = gate.reasons(states, ids, terms, losses, peaks=peaks)
+    reasons = gate.reasons(states, ids, terms, losses, own=view.cluster)
     return RestartAnswer(
         brokers=ids,
         reasons={r: names for r, names in reasons.items() if not terms.allows(r)},
@@ -297,6 +295,7 @@ REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.SMALL_QUORUM: "--allow-small-quorum",
     Reason.COLD: "--cold-ok",
     Reason.OVER_CAPACITY: "--allow-over-capacity",
+    Reason.FULL_DISK: "--allow-full-disk",
 }
 """How a user allows a reason."""
 
@@ -315,5 +314,6 @@ ALLOWABLE: Final[Mapping[str, Reason]] = {
     "small_quorum": Reason.SMALL_QUORUM,
     "cold": Reason.COLD,
     "over_capacity": Reason.OVER_CAPACITY,
+    "full_disk": Reason.FULL_DISK,
 }
 """The reasons that a user may allow, by the name of the option and parameter."""

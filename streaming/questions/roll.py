@@ -33,7 +33,6 @@ from twin.plans.restart_cost import RestartCost
 from twin.plans.roll import Roll, roll
 from twin.questions import gate
 from twin.questions.gate import Terms
-from twin.questions.load import peaks_of
 
 
 class RollBatch(TypedDict):
@@ -166,5 +165,5 @@ def plan_roll(
     states = [shard.state for shard in view.shards]
     known = gate.newest_brokers(states)
     to_restart = set(brokers) or set(known.broker[~gate.holding_nothing(states, known)].tolist())
-    plan = roll(states, to_restart, terms, by_rack, most, peaks_of(view.cluster))
+    plan = roll(states, to_restart, terms, by_rack, most, view.cluster)
     return RollAnswer(plan, "", view.observed_at_ms)

@@ -16,10 +16,11 @@ import numpy as np
 from streaming.bus.quorum import silent_since_ms
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
+from streaming.questions.headline.remote_storage import of_remote_storage
 from streaming.questions.question import OwnTopics, question
 from streaming.runtime.clock import utc_text
 from twin.arrays import keys
-from twin.arrays.plain import counted
+from twin.arrays.plain import counted, enumerated
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
 from twin.rules.brokers.brokers import is_silent
@@ -127,7 +128,9 @@ def single_loss(view: ClusterView, own_topics: Collection[str]) -> SingleLoss:
     )
     silence = _silence(view, brokers)
     return {
-        "sentence": _of_quorum(quorum_since_ms) + _sentence(can, cannot, apart, silence),
+        "sentence": _of_quorum(quorum_since_ms)
+        + of_remote_storage(view)
+        + _sentence(can, cannot, apart, silence),
         "can_be_lost": can,
         "cannot_be_lost": cannot,
         "silent": sorted(silence),
@@ -196,7 +199,9 @@ def _sentence(
     if silence:
         who = "Broker" if len(silence) == 1 else "Brokers"
         has = "has" if len(silence) == 1 else "have"
-        clauses[0] = f"{who} {_all(sorted(silence))} {has} not answered since {since}. {clauses[0]}"
+        clauses[0] = (
+            f"{who} {enumerated(sorted(silence))} {has} not answered since {since}. {clauses[0]}"
+        )
     if apart.one_replica:
         own = f" ({apart.one_replica_own} of kafka-twin's own topics)"
         clauses.append(
@@ -233,12 +238,6 @@ def _time(at_ms: int) -> str:
     return utc_text(at_ms)
 
 
-def _all(brokers: Sequence[int]) -> str:
-    """Ids for a sentence, e.g. ``1, 2 and 3``."""
-    *first, last = map(str, brokers)
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def _of_quorum(since_ms: int) -> str:
     if since_ms == UNKNOWN:
         return ""
@@ -252,8 +251,8 @@ def _brokers(can: Sequence[int], cannot: Sequence[int]) -> str:
     if not can:
         return "You cannot lose any broker"
     if len(cannot) <= min(MOST_NAMED, len(can)):
-        return f"You can lose any broker but {_all(cannot)}"
+        return f"You can lose any broker but {enumerated(cannot)}"
     if len(can) <= MOST_NAMED:
         only = "broker you can lose is" if len(can) == 1 else "brokers you can lose are"
-        return f"The only {only} {_all(can)}"
+        return f"The only {only} {enumerated(can)}"
     return f"You cannot lose {len(cannot)} of {len(can) + len(cannot)} brokers"

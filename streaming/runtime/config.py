@@ -146,6 +146,13 @@ class CapacityConfig(_Section, frozen=True):
         }
 
 
+class DiskConfig(_Section, frozen=True):
+    """How long before a disk is full somebody is warned, and is paged; 0: never."""
+
+    warn_before_ms: int = 86_400_000
+    page_before_ms: int = 14_400_000
+
+
 class ProposalsConfig(_Section, frozen=True):
     """Kafka improvement proposals that no Kafka has yet; off costs nothing."""
 
@@ -298,6 +305,7 @@ class Config(_Section, frozen=True):
     collector: CollectorConfig = CollectorConfig()
     eligibility: EligibilityConfig = EligibilityConfig()
     capacity: CapacityConfig = CapacityConfig()
+    disk: DiskConfig = DiskConfig()
     proposals: ProposalsConfig = ProposalsConfig()
     query: QueryConfig = QueryConfig()
     archive: ArchiveConfig = ArchiveConfig()
@@ -564,6 +572,8 @@ def _check(config: Config, origin: str) -> None:
     for key in _OF_CAPACITY:
         need(_is_capacity(getattr(c.capacity, key)), f"capacity.{key}",
              "must be positive, or -1 (off)")  # fmt: skip
+    need(min(c.disk.warn_before_ms, c.disk.page_before_ms) >= 0, "disk",
+         "times are positive, or 0 (never)")  # fmt: skip
     for broker, own in c.capacity.brokers.items():
         need(re.fullmatch(r"0|[1-9][0-9]*", broker) is not None, "capacity.brokers",
              f"{broker!r} is not the id of a broker")  # fmt: skip

@@ -65,6 +65,19 @@ def size_text(value: int) -> str:
     return f"{value / UNITS_BYTES[unit]:.4g} {unit}"
 
 
+def duration_text(seconds: float) -> str:
+    """A duration for a sentence: ``40 s``, ``12 min``, ``2 h 5 min``, ``3 d 4 h``."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = round(seconds / 3_600)
+    if hours < 48:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
 def span_text(value_ms: int) -> str:
     """A duration for a table, - if it is unknown."""
     if value_ms == UNKNOWN:

@@ -17,7 +17,7 @@ from tests.cluster.watching import Watch, watching
 from tests.waiting import until
 from twin.builtin import CATALOG
 from twin.cluster import empty_cluster, reports, step_cluster
-from twin.cluster_rules.log_dirs import CLASSES
+from twin.cluster_rules.disks.log_dirs import CLASSES
 from twin.engine import codec
 from twin.rules.brokers.log_dirs import ReplicaDirs
 from twin.tables.state import PartitionIndex

@@ -47,11 +47,15 @@ def test_the_settings_of_a_broker_stand_in_their_columns() -> None:
         "replica.lag.time.max.ms": "30000",
         "replica.fetch.wait.max.ms": "500",
         "min.insync.replicas": "2",
+        "log.retention.check.interval.ms": "60000",
+        "remote.log.manager.copy.max.bytes.per.second": "9223372036854775807",
     }
     columns = broker_columns(own)
     assert columns["follower_last_tiered_fetch"] == 1
     assert (columns["lag_time_max_ms"], columns["fetch_wait_max_ms"]) == (30_000, 500)
     assert columns["default_min_isr"] == 2
+    assert columns["retention_check_ms"] == 60_000
+    assert columns["copy_max_bytes_per_s"] == 2**63 - 1
     assert columns["default_retention_ms"] == UNKNOWN
     older = broker_columns({})
     assert older["follower_last_tiered_fetch"] == 0, "a Kafka before 4.2 has no such feature"

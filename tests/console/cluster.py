@@ -33,6 +33,7 @@ from tests.exporter.serving import served
 from tests.exporter.test_events import Bus
 from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs_frame
 from tests.simulator.shard import Shape, SimulatedShard
+from tests.twin.disks.stage import PLAIN, TIERED, Growing, cycles
 from tests.twin.test_gate import quorum
 from twin.builtin import CATALOG
 from twin.cluster import empty_cluster, reports, step_cluster
@@ -47,7 +48,7 @@ BROKERS = (1, 2, 3, 4, 5, 6)
 
 LARGE_SHARDS = 16
 LARGE_PARTITIONS = 100_000
-GIB = 1 << 30
+GIB, MIB = 1 << 30, 1 << 20
 
 CLUSTER = "prod-eu"
 
@@ -104,15 +105,21 @@ class Shown:
             where = {"topic": "ledger", "partition": 0} if of_partition else {"broker": 2}
             self.bus.report(kind=kind, text=text, at_ms=now_ms(), **where)
 
-    def show(self, *states: ShardState, of_cluster: bool = False) -> None:
-        """Serve those shards from now on; with what they report of the cluster, if asked for."""
+    def show(
+        self, *states: ShardState, of_cluster: bool = False, own: ShardState | None = None
+    ) -> None:
+        """Serve those shards from now on; with what they report of the cluster, if asked for.
+
+        ``own``: the cluster's own shard, where more than the newest reports is in it.
+        """
         store = SnapshotStore(CATALOG, CLUSTER, states[0].shards)
         for state in states:
             message = codec.encode(replace(state, cluster=CLUSTER))
             assert store.take_snapshot(f"{CLUSTER}/{state.shard}".encode(), message)
-        if of_cluster:
+        if of_cluster and own is None:
             own = empty_cluster(CATALOG, states[0].cluster, states[0].shards)
             own, _ = step_cluster(own, [frame for state in states for frame in reports(state)])
+        if own is not None:
             message = codec.encode(replace(own, cluster=CLUSTER))
             assert store.take_snapshot(f"{CLUSTER}/cluster".encode(), message)
         self.view = store.publish()
@@ -272,3 +279,40 @@ def with_disks() -> ShardState:
         for part in _parts(3, 3_000)
     ]
     return step(state, [partitions_frame(offline, at_ms + 1)], at_ms + 1)[0]
+
+
+FILLS: Final = tuple(range(0, 1_200, 120))
+"""Seconds of the cycles in which disks fill."""
+
+
+def with_forecasts() -> tuple[ShardState, ShardState]:
+    """A shard and the cluster's own, after some cycles in which disks have filled.
+
+    Broker 1 will be full within hours; of broker 2 more is written than its logs explain; broker 3
+    has tiered logs, and nothing of it is in sight.
+    """
+    orders = PLAIN | {"retention_ms": 7 * DAY_MS}
+    ledger = TIERED | {"local_retention_ms": 3_600_000}
+    parts = [
+        Growing("orders", mb_per_s=4, age_s=86_400, replicas=(1, 2)),
+        Growing("payments", mb_per_s=1, age_s=86_400, replicas=(1, 2)),
+        Growing("ledger", mb_per_s=2, age_s=7_200, keeps_s=3_600, replicas=(3, 4)),
+    ]
+    free, unexplained = {1: 50 * GIB, 2: 700 * GIB, 3: 80 * GIB, 4: 900 * GIB}, 12 * MIB
+    at_first: dict[int, int] = {}
+
+    def disks(after_s: float, now: Sequence[Partition]) -> list[Directory]:
+        found = []
+        for broker, usable in free.items():
+            logs = sum(part.log.size_bytes for part in now if broker in part.replicas)
+            hidden = round(after_s * unexplained) if broker == 2 else 0
+            taken = logs + hidden - at_first.setdefault(broker, logs)
+            found.append(Directory(broker, 0, 2_048 * GIB, usable - taken, replicas=logs + hidden))
+        return found
+
+    state, own = empty(), empty_cluster(CATALOG, "c", 1)
+    configs = {"orders": orders, "payments": orders, "ledger": ledger}
+    for frames, at_ms in cycles(parts, disks, configs, FILLS):
+        state, _ = step(state, frames, at_ms)
+        own, _ = step_cluster(own, reports(state))
+    return state, own

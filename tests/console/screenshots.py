@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from streaming.history.moments import time_text
 from tests.console.browser import NARROW, WIDE, browser, go, page
-from tests.console.cluster import Shown, serving, small, with_disks, with_problems
+from tests.console.cluster import Shown, serving, small, with_disks, with_forecasts, with_problems
 from tests.console.past import serving_past
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "console"
@@ -80,6 +80,7 @@ def main(folder: Path | None) -> None:
                 tab.screenshot(path=path, full_page=name not in LONG or folder is not None)
                 print(f"{path.stat().st_size:>8} {path}")
         of_disks(running, to)
+        of_forecasts(running, to)
         of_past(running, to)
 
 
@@ -95,6 +96,25 @@ def of_disks(running: Browser, to: Path) -> None:
                 go(tab, f"{url}/#/")
                 settled(tab)
                 path = to / f"disks-{theme}{'-phone' if size is NARROW else ''}.png"
+                tab.get_by_role("region", name="Log directories").screenshot(path=path)
+                print(f"{path.stat().st_size:>8} {path}")
+
+
+def of_forecasts(running: Browser, to: Path) -> None:
+    """The same of disks that fill, with what would help."""
+    shown = Shown()
+    state, own = with_forecasts()
+    shown.stands_at_ms = state.observed_at_ms + 1_000
+    shown.show(state, own=own)
+    with serving(shown) as url:
+        for theme, size in (("light", WIDE), ("dark", WIDE), ("light", NARROW)):
+            if to == FOLDER and (theme, size) != ("light", WIDE):
+                continue
+            with page(running, theme=theme, size=size) as tab:
+                go(tab, f"{url}/#/")
+                settled(tab)
+                tab.get_by_text("What would help").first.click()
+                path = to / f"disk-full-{theme}{'-phone' if size is NARROW else ''}.png"
                 tab.get_by_role("region", name="Log directories").screenshot(path=path)
                 print(f"{path.stat().st_size:>8} {path}")
 

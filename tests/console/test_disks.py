@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.console.browser import NARROW
-from tests.console.cluster import Shown, small, with_disks
+from tests.console.cluster import Shown, small, with_disks, with_forecasts
 from tests.console.conftest import Open
 
 pytestmark = pytest.mark.browser
@@ -60,3 +60,39 @@ def test_there_is_no_card_where_no_directory_is_known(open_view: Open, shown: Sh
         page = open_view()
         expect(page.get_by_role("heading", name="If this broker is lost now")).to_be_visible()
         expect(page.locator(".disks")).to_have_count(0)
+
+
+def show_forecasts(shown: Shown) -> None:
+    state, own = with_forecasts()
+    shown.stands_at_ms = state.observed_at_ms + 1_000
+    shown.show(state, own=own)
+
+
+def test_a_strip_says_when_its_disk_is_full_what_fills_it_and_what_would_help(
+    open_view: Open, shown: Shown
+):
+    show_forecasts(shown)
+    page = open_view()
+    expect(page.locator(".disks > li")).to_have_count(4)
+    first, *others = page.locator(".disks > li").all()
+    expect(first).to_contain_text("Broker 1 /disks/0")
+    expect(first).to_contain_text("full in 3 h")
+    expect(first).to_contain_text("filled by orders (")
+    expect(first.locator(".pill.bad")).to_contain_text("full in")
+    first.get_by_text("What would help").click()
+    expect(first).to_contain_text("--entity-name orders --add-config retention.ms=")
+    said = [each.inner_text() for each in others]
+    [two] = [text for text in said if "Broker 2" in text]
+    assert "as in the last hour: full in" in two
+    [three] = [text for text in said if "Broker 3" in text]
+    assert "full: not in sight" in three
+    assert "remote storage may be away for" in three
+
+
+def test_on_a_phone_what_is_foretold_is_not_beside_the_page(open_view: Open, shown: Shown):
+    show_forecasts(shown)
+    page = open_view(size=NARROW)
+    card = page.get_by_role("region", name="Log directories")
+    page.get_by_text("What would help").first.click()
+    expect(card).to_contain_text("--add-config")
+    assert card.evaluate("it => it.scrollWidth <= it.clientWidth")

@@ -60,6 +60,7 @@ ONLY_WHEN_IT_HAPPENS = {
     "kafka_twin_replica_timestamp_suspect",
     "kafka_twin_snapshots_refused_total",
     "kafka_twin_topic_eligible_local_log_seconds",
+    "kafka_twin_uploads_stopped_seconds",  # where a tiered partition is written
 } | {metric.series_name for metric in CATALOG.all_metrics if is_of_few(metric)} - IN_THE_DEMO
 """Families without a series while nothing of the kind is there."""
 

@@ -7,7 +7,7 @@ import pytest
 from docker import DockerClient
 
 TARGETS = ("kafka", "twin", "twin-spark")
-MOST_BYTES = 265_000_000
+MOST_BYTES = 270_000_000
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -45,7 +45,7 @@ from tests.builders import (
     quorum_frame,
     segments_frame,
 )
-from tests.log_dir_frames import Directory, failed, log_dirs_frame
+from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs_frame
 from tests.reading import is_of_few
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
@@ -127,18 +127,20 @@ def a_full_store() -> SnapshotStore:
         "retention_ms": 86_400_000,
         "retention_bytes": -1,
     }
+    at_once = {"upload_delay_ms": 0, "upload_delay_bytes": 0, "segment_bytes": MIB}
     config = {"eligible_local_log_bytes": MIB, "eligible_local_log_ms": 86_400_000,
               "min_insync_replicas": 2, "elr_enabled": 1,
               "last_tiered_fetch": 1, "own_last_tiered_fetch": {1: 1},
               "own_settings": {"default_min_isr": {1: 2, 2: 2}},
               "capacity": dict.fromkeys(range(1, 6), (1_000, 1_000)),
-              "topics": {"idle": tiered, "late": tiered}}  # fmt: skip
+              "topics": {"idle": tiered, "late": tiered, "written": tiered | at_once}}  # fmt: skip
     idle = Log(end=50, local_start=50, last_tiered=49, reason=PendingUpload.ALL_TIERED)
     stuck = catching_up("idle", Log(end=0), idle)
     late = Partition("late", logs={2: Log(local_start=90)})
     first = a_state(
         Partition("warm", log=Log(end=10, size_bytes=2 * MIB)), catching_up("moves", Log(end=40)),
-        stuck, late, Partition("moved"), at_ms=NOW_MS - 5_000, **config,
+        stuck, late, Partition("moved"), Partition("written", log=Log(end=60, last_tiered=49)),
+        at_ms=NOW_MS - 5_000, **config,
     )  # fmt: skip
     readers = [Group("reader", [(late, 100)], rack="az-a"), Group("replay", [(late, 10)])]
     first, _ = step(first, in_groups(readers, NOW_MS - 5_000), NOW_MS - 5_000)
@@ -149,11 +151,14 @@ def a_full_store() -> SnapshotStore:
                   log=Log(size_bytes=2 * MIB)),
         Partition("lost", leader=-1, isr=(), elr=(2,)),
         catching_up("moves", Log(end=60)), stuck, replace(late, isr=(1, 2)),
-        Partition("moved", leader=2, isr=(2, 3), epoch=2), since=first, **config,
+        Partition("moved", leader=2, isr=(2, 3), epoch=2),
+        Partition("written", log=Log(end=100, last_tiered=89)), since=first, **config,
     )  # fmt: skip
     denied = ("log dirs", 2, "ClusterAuthorizationFailed", "DESCRIBE on the cluster is missing")
-    disks = log_dirs_frame([Directory(1, 0), Directory(1, 1, volume=0), failed(4), Directory(5)])
-    cycle = [*in_groups(readers, NOW_MS), problems_frame([denied]), quorum_frame(), disks]
+    fills = Directory(2, total=100 * MIB, usable=MIB)
+    disks = [Directory(1, 0), Directory(1, 1, volume=0), fills, failed(4), Directory(5)]
+    cycle = [*in_groups(readers, NOW_MS), problems_frame([denied]), quorum_frame(),
+             log_dirs_frame(disks), replica_dirs_frame([(stuck, 1, 0)])]  # fmt: skip
     state, _ = step(state, cycle, NOW_MS)
     copied = [SegmentEvent(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
               SegmentEvent(SegmentState.COPY_FINISHED, "s")]  # fmt: skip

@@ -19,7 +19,7 @@ from streaming.grafana.annotate import KINDS
 from streaming.grafana.commands import BY_HAND
 from tests.grafana.pages import ROOT, Json, each_dashboard, panels
 from twin.builtin import CATALOG
-from twin.cluster_rules.log_dirs import CLASSES
+from twin.cluster_rules.disks.log_dirs import CLASSES
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 
@@ -170,6 +170,22 @@ def test_the_matrix_has_every_outcome_of_losing_a_broker(rule):
         if matcher.name == "outcome"
     }
     assert asked == {outcome.name.lower() for outcome in Outcome}
+
+
+@pytest.mark.parametrize(
+    ("panel", "metric"),
+    [
+        ("Time until a disk is full", "kafka_twin_log_dir_full_seconds"),
+        ("How long remote storage may be away", "kafka_twin_tier_outage_survived_seconds"),
+    ],
+)
+def test_a_time_that_is_not_in_sight_is_not_on_the_axis_of_those_that_are(panel, metric):
+    [cluster] = [d for d in DASHBOARDS if d.uid == "kafka-twin-cluster"]
+    [expr] = [expr for title, expr, _ in queries(cluster) if title == panel]
+    tree = parsed(expr)
+    assert [selector.name for selector in selectors(tree)] == [metric]
+    assert str(tree.op) == "<"
+    assert tree.rhs.val == float("inf")
 
 
 def test_a_query_for_a_label_the_metric_has_not_is_refused():

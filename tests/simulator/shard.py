@@ -261,6 +261,8 @@ class SimulatedShard:
             replica_selector=np.full(len(ids), int(ReplicaSelector.RACK_AWARE)),
             follower_last_tiered_fetch=np.full(len(ids), 1),
             lag_time_max_ms=np.full(len(ids), 30_000),
+            copy_max_bytes_per_s=np.full(len(ids), UNKNOWN),
+            retention_check_ms=np.full(len(ids), 300_000),
             fetch_wait_max_ms=np.full(len(ids), 500),
             capacity_bytes_in_per_s=np.full(len(ids), UNKNOWN),
             capacity_bytes_out_per_s=np.full(len(ids), UNKNOWN),

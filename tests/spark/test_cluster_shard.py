@@ -16,7 +16,7 @@ from streaming.query.processor import REPORTS
 from tests.spark.test_processor import LATER_MS, a_cycle, a_tester, rows
 from twin.builtin import CATALOG
 from twin.cluster import empty_cluster, step_cluster
-from twin.cluster_rules.disk_skew import DiskShares
+from twin.cluster_rules.disks.disk_skew import DiskShares
 from twin.engine import codec
 
 PROGRAM = """

@@ -109,7 +109,7 @@ def test_every_reason_and_option_of_the_gate_is_explained():
 
 
 BY_ELECTION_RULE = {"next_leaders", "standing", "if_leader_lost", "election_rules"}
-NAMED_BY_DATA = {"risks", "cluster_risks", "racks", "read_replicas"} | BY_ELECTION_RULE
+NAMED_BY_DATA = {"risks", "cluster_risks", "racks", "read_replicas", "settings"} | BY_ELECTION_RULE
 NUMBERS_BY_LABELS = {"metrics"} | {metric.name for metric in CATALOG.all_metrics if metric.labels}
 
 

@@ -36,7 +36,7 @@ def test_nothing_is_allowed_and_any_time_will_do_by_default():
 
 def test_every_reason_that_may_be_allowed_has_an_option():
     options = ("--allow-rf1", "--allow-rf-min-isr", "--allow-small-quorum", "--cold-ok",
-               "--allow-over-capacity")  # fmt: skip
+               "--allow-over-capacity", "--allow-full-disk")  # fmt: skip
     _, margin, allowed = called("--margin", "2", *options)
     assert margin == "2"
     assert allowed.split() == sorted(reason.name for reason in ALLOWABLE.values())

@@ -22,13 +22,13 @@ NAMED = {"risk", "election_rule"}
 
 METRICS = {
     "twin/rules/replication/isr_shrink_near.py": "broker_replicas_near_isr_shrink",
-    "twin/cluster_rules/disk_skew.py": "local_log_even_share_ratio",
+    "twin/cluster_rules/disks/disk_skew.py": "local_log_even_share_ratio",
 }
 """The metric that the panel shows, where it does not show the risk."""
 
 TESTS = {
     "twin/rules/replication/isr_shrink_near.py": ["tests/twin/test_isr_shrink_near.py"],
-    "twin/cluster_rules/disk_skew.py": ["tests/twin/test_disk_skew.py"],
+    "twin/cluster_rules/disks/disk_skew.py": ["tests/twin/test_disk_skew.py"],
     "streaming/collector/sources/quorum.py": [
         "tests/collector/test_quorum.py", "tests/collector/test_problems.py",
     ],

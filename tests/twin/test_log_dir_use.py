@@ -24,7 +24,7 @@ from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs
 from tests.scope import reported
 from twin.builtin import CATALOG
 from twin.cluster import empty_cluster, step_cluster
-from twin.cluster_rules.log_dirs import LogDirUse
+from twin.cluster_rules.disks.log_dirs import LogDirUse
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
 from twin.tables.enums import PendingUpload

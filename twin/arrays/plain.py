@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -30,6 +30,12 @@ def counted(number: int, one: str, several: str = "") -> str:
     ``several`` is the plural, if it is not formed by adding an s: ``"group is"``, ``"groups are"``.
     """
     return f"{number} {one}" if number == 1 else f"{number} {several or one + 's'}"
+
+
+def enumerated(each: Sequence[object]) -> str:
+    """One or more for a sentence, e.g. ``1, 2 and 3``."""
+    *first, last = map(str, each)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def yes_or_no(value: Any) -> bool | None:

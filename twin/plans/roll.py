@@ -22,7 +22,6 @@ from twin.questions.gate import Names, Terms
 from twin.questions.quorum import newest_quorum
 from twin.questions.whatif import Loss
 from twin.questions.whatif_groups import GroupHarm, hurt_by_loss, together
-from twin.rules.load.peaks import CarriedPeaks
 from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment
 
@@ -62,7 +61,7 @@ def roll(
     terms: Terms,
     by_rack: bool = False,
     most: int | None = None,
-    peaks: CarriedPeaks | None = None,
+    own: ShardState | None = None,
 ) -> Roll:
     """The plan for those brokers; ``states`` are all shards of the cluster.
 
@@ -72,14 +71,14 @@ def roll(
         terms: the margin and the allowed reasons, as for the gate.
         by_rack: a batch may be several brokers of one rack; one broker otherwise.
         most: the largest number of brokers in a batch.
-        peaks: the most that brokers carried; a capacity may be a percentage of it.
+        own: the cluster's own shard, as the gate reads it.
     """
     alone: dict[int, Names] = {}
     costs: dict[tuple[int, ...], RestartCosts] = {}
     hurt: dict[tuple[int, ...], tuple[GroupHarm, ...]] = {}
     for broker in sorted(targets):
         losses = [whatif.lose(state, [broker]) for state in states]  # used by both calls
-        alone[broker] = gate.reasons(states, [broker], terms, losses, peaks=peaks)
+        alone[broker] = gate.reasons(states, [broker], terms, losses, own=own)
         if not _blocking(alone[broker], terms):
             costs[broker,] = _costs(states, [broker], losses)
             hurt[broker,] = _hurt(states, [broker], losses)
@@ -91,7 +90,7 @@ def roll(
         in_order = sorted(able, key=lambda b: (racks.get(b, NO_RACK), b in last, b))
         for rack, brokers in groupby(in_order, key=lambda b: racks.get(b, NO_RACK)):
             limit = 1 if rack == NO_RACK else most
-            batches += _together(states, list(brokers), terms, limit, peaks)
+            batches += _together(states, list(brokers), terms, limit, own)
     else:
         batches = [(broker,) for broker in able]
     batches.sort(key=lambda batch: not last.isdisjoint(batch))
@@ -101,7 +100,7 @@ def roll(
         if len(brokers) == 1:
             return Batch(brokers, rack, alone[brokers[0]], costs[brokers], hurt[brokers])
         losses = [whatif.lose(state, brokers) for state in states]
-        against = gate.reasons(states, brokers, terms, losses, peaks=peaks)
+        against = gate.reasons(states, brokers, terms, losses, own=own)
         each = _costs(states, brokers, losses), _hurt(states, brokers, losses)
         return Batch(brokers, rack, against, *each)
 
@@ -128,7 +127,7 @@ def _together(
     brokers: Sequence[int],
     terms: Terms,
     most: int | None,
-    peaks: CarriedPeaks | None,
+    own: ShardState | None,
 ) -> Iterator[tuple[int, ...]]:
     """Split brokers, each of which may be restarted alone, into batches that may go together."""
     # A partition on only one of them loses no more by a batch than by that broker alone.
@@ -136,7 +135,7 @@ def _together(
     waiting = list(brokers)
 
     def blocks(batch: Sequence[int]) -> bool:
-        return bool(_blocking(gate.reasons(shared, batch, terms, whole=states, peaks=peaks), terms))
+        return bool(_blocking(gate.reasons(shared, batch, terms, whole=states, own=own), terms))
 
     while waiting:
         batch = waiting[:most]

@@ -26,12 +26,13 @@ import numpy as np
 
 from twin.arrays.plain import counted
 from twin.arrays.slots import any_slot, count_slots
+from twin.cluster_rules.disks.disk_full import DiskForecasts
 from twin.declarations.signature import parameters, reading
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
-from twin.questions.load import above_capacity
+from twin.questions.load import above_capacity, peaks_of
 from twin.questions.quorum import behind, newest_quorum
 from twin.questions.whatif import Loss
 from twin.rules.election.after_loss import away_replicas
@@ -69,6 +70,7 @@ class Reason(Enum):
     NO_SPARE_REPLICA = "partitions have min.insync.replicas replicas or fewer: none can be spared"
     ONE_REPLICA_ACCEPTED = "partitions have one replica, which the configuration accepts"
     OVER_CAPACITY = "brokers would carry more than their capacity"
+    FULL_DISK = "a disk of brokers would be full, so that they could not start again"
     QUORUM = "the other controllers that are caught up would be no majority"
     SMALL_QUORUM = "a controller quorum of one or two voters has no majority without one of them"
     BROKER_OUT = "other brokers are out"
@@ -87,6 +89,9 @@ UNKNOWN_REASONS: Final = frozenset(
     {Reason.NOT_DESCRIBED, Reason.BROKER_SILENT, Reason.QUORUM_UNKNOWN}
 )
 """Reasons why the twin does not know: neither safe nor unsafe."""
+
+BACK_WITHIN_MS: Final = 1_800_000
+"""A broker that is restarted has caught up after so long, with its logs to recover."""
 
 Names = Mapping[Reason, Sequence[str]]
 """The partitions, brokers or voters that a reason is about."""
@@ -110,7 +115,7 @@ def reasons(
     terms: Terms,
     losses: Sequence[Loss] | None = None,
     whole: Sequence[ShardState] | None = None,
-    peaks: CarriedPeaks | None = None,
+    own: ShardState | None = None,
 ) -> Names:
     """The reasons against restarting those brokers together, allowed ones included.
 
@@ -120,7 +125,8 @@ def reasons(
         terms: the margin asked for, and the reasons that are allowed.
         losses: the loss of those brokers in each state; computed if omitted.
         whole: all partitions, where ``states`` have only some: what brokers carry is a sum of all.
-        peaks: the most that brokers carried; a capacity may be a percentage of it.
+        own: the cluster's own shard. It has the most that brokers carried, of which a capacity may
+            be a percentage, and says when disks are full.
     """
     brokers = newest_brokers(states)
     if losses is None:
@@ -130,7 +136,8 @@ def reasons(
     ]
     parts.append(of_quorum(newest_quorum(states), together))
     carried = (states, losses) if whole is None else (whole, None)
-    parts.append(of_loads(carried[0], together, carried[1], peaks))
+    parts.append(of_loads(carried[0], together, carried[1], peaks_of(own)))
+    parts.append(of_disks(own, together))
     # A broker that is out serves nothing, so others need not be in sync; they may wait for it.
     if not together or np.isin(list(together), brokers.broker[~_is_out(brokers)]).any():
         parts.append(not_in_sync(outside_isr(state, together) for state in states))
@@ -212,6 +219,17 @@ def of_loads(
     """Brokers that would carry more than their capacity, where one is configured."""
     names = above_capacity(states, together, losses, peaks)
     return {Reason.OVER_CAPACITY: names} if names else {}
+
+
+def of_disks(own: ShardState | None, together: Collection[int]) -> Names:
+    """Those of the brokers of which a disk would be full by the time they are back."""
+    if own is None:
+        return {}
+    forecasts = own[DiskForecasts]
+    within_ms = np.full(len(forecasts.broker), BACK_WITHIN_MS)
+    near = forecasts.is_near(within_ms, own.observed_at_ms) & forecasts.is_current
+    brokers = np.unique(forecasts.broker[near & np.isin(forecasts.broker, list(together))])
+    return {Reason.FULL_DISK: _broker_names(brokers)} if len(brokers) else {}
 
 
 def outside_isr(state: ShardState, together: Collection[int]) -> Counter[int]:

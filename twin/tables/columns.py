@@ -280,6 +280,15 @@ class BrokerConfigColumns(Table):
     default_segment_bytes: Int64 = column(
         "its log.segment.bytes", source="DescribeConfigs, log.segment.bytes"
     )
+    copy_max_bytes_per_s: Int64 = column(
+        "its remote.log.manager.copy.max.bytes.per.second: the most that it uploads; Kafka's "
+        "default is no limit in practice, 2^63 - 1",
+        source="DescribeConfigs, remote.log.manager.copy.max.bytes.per.second",
+    )
+    retention_check_ms: Int64 = column(
+        "its log.retention.check.interval.ms: how often it looks for segments to delete",
+        source="DescribeConfigs, log.retention.check.interval.ms",
+    )
     fetch_wait_max_ms: Int64 = column(
         "its replica.fetch.wait.max.ms: how long a leader may wait for new records before it "
         "answers a fetch of this broker",

@@ -104,7 +104,7 @@ class Configs(KeyedTable, ConfigColumns, kind="configs", version=7):
         return int(getattr(self, name)[row[0]])
 
 
-class Brokers(KeyedTable, BrokerConfigColumns, BrokerColumns, kind="brokers", version=5):
+class Brokers(KeyedTable, BrokerConfigColumns, BrokerColumns, kind="brokers", version=6):
     """[B] one row a broker that is registered, or may be, sorted by id."""
 
     answered: Bool = column("it answered the newest cycle within its deadline", fill=False)

@@ -93,6 +93,8 @@ BROKER_OWN_KEYS: Final = (
     "replica.lag.time.max.ms",
     "min.insync.replicas",
     "replica.fetch.wait.max.ms",
+    "log.retention.check.interval.ms",
+    "remote.log.manager.copy.max.bytes.per.second",
     *(key for keys in _DEFAULTS.values() for key, _ in keys),
 )
 """Settings that may differ between brokers, so they are read from each broker."""
@@ -177,6 +179,8 @@ def broker_columns(values: Mapping[str, str | None]) -> dict[str, int]:
         "follower_last_tiered_fetch": 0 if last_tiered is None else _boolean(last_tiered),
         "lag_time_max_ms": _number(values.get("replica.lag.time.max.ms")),
         "default_min_isr": _number(values.get("min.insync.replicas")),
+        "copy_max_bytes_per_s": _number(values.get("remote.log.manager.copy.max.bytes.per.second")),
+        "retention_check_ms": _number(values.get("log.retention.check.interval.ms")),
         "fetch_wait_max_ms": _number(values.get("replica.fetch.wait.max.ms")),
         **{column: _default(values, keys) for column, keys in _DEFAULTS.items()},
     }

@@ -31,7 +31,7 @@ from streaming.collector.wire.log_dirs import (
     decoded,
 )
 from streaming.collector.wire.volumes import Volumes
-from streaming.runtime.config import CapacityConfig
+from streaming.runtime.config import CapacityConfig, DiskConfig
 from twin.declarations.table import UNKNOWN
 from twin.rules.brokers.log_dirs import MOST_LOG_DIRS, LogDirsFrame, ReplicaDirsFrame
 
@@ -106,6 +106,7 @@ class LogDirSizes(Reading):
     disks: Mapping[int, BrokerDisks]
     directory: Array
     is_due: Array
+    limits: DiskConfig
 
     @property
     def replica_columns(self) -> Mapping[str, Array]:
@@ -123,7 +124,7 @@ class LogDirSizes(Reading):
     def tables(self, shard: int) -> Iterator[Rows]:
         """The directories of all brokers, and those of a shard's replicas that are due."""
         if shard == LOG_DIR_SHARD:
-            yield LogDirsFrame, _log_dirs(self.disks)
+            yield LogDirsFrame, _log_dirs(self.disks, self.limits)
         first, stop = self.placement.replica_cuts[shard : shard + 2]
         due = first + np.flatnonzero(self.is_due[first:stop])
         if len(due):
@@ -144,11 +145,17 @@ class LogDirSource(EveryBrokerSource):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         """Read in each cycle."""
-        return cls(setup.client_id, setup.config.capacity)
+        return cls(setup.client_id, setup.config.capacity, setup.config.disk)
 
-    def __init__(self, client_id: str, capacity: CapacityConfig = CapacityConfig()) -> None:
+    def __init__(
+        self,
+        client_id: str,
+        capacity: CapacityConfig = CapacityConfig(),
+        disk: DiskConfig = DiskConfig(),
+    ) -> None:
         self._client_id = client_id
         self._capacity = capacity
+        self._disk = disk
         self._encoded: dict[int, EncodedRequest] = {}  # by version
         self._version: dict[int, int] = {}  # by broker
         self._layouts: dict[int, tuple[Placement, KeptLayouts[LogDirsLayout]]] = {}
@@ -189,7 +196,7 @@ class LogDirSource(EveryBrokerSource):
                     problems.append(from_code(LOG_DIRS.name, read.error_code, read.reason, broker))
         self.problems = tuple(problems)
         is_due = self._due(placement, directory)
-        return LogDirSizes(placement, local_log_bytes, disks, directory, is_due)
+        return LogDirSizes(placement, local_log_bytes, disks, directory, is_due, self._disk)
 
     def _due(self, placement: Placement, directory: Array) -> Array:
         """[N] replicas in another directory than the bus has, and all of the shards in turn."""
@@ -231,7 +238,7 @@ class LogDirSource(EveryBrokerSource):
         self._volumes.forget(brokers)
 
 
-def _log_dirs(disks: Mapping[int, BrokerDisks]) -> pa.Table:
+def _log_dirs(disks: Mapping[int, BrokerDisks], limits: DiskConfig) -> pa.Table:
     """A row a directory of these brokers."""
     path: list[str] = []
     columns: dict[str, list[Array]] = {c.name: [] for c in LogDirsFrame.columns}
@@ -247,6 +254,8 @@ def _log_dirs(disks: Mapping[int, BrokerDisks]) -> pa.Table:
             "total_bytes": of_broker.total_bytes,
             "usable_bytes": of_broker.usable_bytes,
             "size_is_configured": np.full(count, disk.size_is_configured),
+            "warn_before_ms": np.full(count, limits.warn_before_ms),
+            "page_before_ms": np.full(count, limits.page_before_ms),
             "error_code": of_broker.error_code,
             "is_cordoned": of_broker.is_cordoned,
             "replica_bytes": sizes[:, LogKind.ASSIGNED],

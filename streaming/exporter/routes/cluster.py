@@ -16,7 +16,7 @@ from streaming.exporter.views import api as api_views
 from streaming.exporter.views import predictions as prediction_views
 from streaming.exporter.views import problems as problem_views
 from streaming.exporter.views import segments as segment_views
-from streaming.exporter.views.api import ALL_RISKS, PartitionFilter
+from streaming.exporter.views.api import ALL_RISKS, PartitionFilter, answering
 from streaming.exporter.views.predictions import PredictionFilter
 from streaming.exporter.views.runbook import for_cluster, for_partition
 from streaming.exporter.views.why import explained
@@ -33,7 +33,6 @@ from streaming.questions.parameters import (
 from twin.engine.catalog import Catalog
 from twin.rules.election.predictions import Cause, Result
 from twin.rules.election.redundancy import Spare
-from twin.tables.state import Brokers
 
 _ONE: Final = "/api/v1/partitions/{topic}/{partition:int}"
 _ONE_BY: Final = {
@@ -61,7 +60,7 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
     def what_to_do(_: Request, __: Values) -> Any:
         view = source.view
         open_risks = api_views.open_cluster_risks(source.catalog, view.cluster)
-        return for_cluster(open_risks, _answering(view))
+        return for_cluster(open_risks, answering(view))
 
     def predictions(_: Request, values: Values) -> Any:
         return prediction_views.predictions(source.view, PredictionFilter(**values))
@@ -123,7 +122,7 @@ def _partitions(source: ViewSource) -> list[Endpoint]:
 
     def what_to_do(view: ClusterView, topic: str, number: int) -> Any:
         found = partition(view, topic, number)
-        return found and for_partition(found, _answering(view))
+        return found and for_partition(found, answering(view))
 
     def of_partition(view_of: Callable[[ClusterView, str, int], Any]) -> Callable[..., Any]:
         def answer(_: Request, values: Values) -> Any:
@@ -176,15 +175,6 @@ def _partitions(source: ViewSource) -> list[Endpoint]:
         of_one("/segments", remote, "SegmentList", segment_views.segments),
         of_one("/epochs", history, "EpochList", segment_views.epochs),
     ]
-
-
-def _answering(view: ClusterView) -> str:
-    """``host:port`` of a broker that answers the twin; empty if none does."""
-    if view.newest is None:
-        return ""
-    brokers = view.newest[Brokers]
-    hosts = brokers.host[brokers.answered]
-    return next((str(host) for host in hosts if host), "")
 
 
 # ---------------------------------------------------------------- parameters

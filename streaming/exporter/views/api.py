@@ -345,6 +345,15 @@ def _cluster_thresholds(newest: ShardState | None) -> LeastLocalLog | None:
     }
 
 
+def answering(view: ClusterView) -> str:
+    """``host:port`` of a broker that answers the twin; empty if none does."""
+    if view.newest is None:
+        return ""
+    brokers = view.newest[Brokers]
+    hosts = brokers.host[brokers.answered]
+    return next((str(host) for host in hosts if host), "")
+
+
 def observed(at_ms: int, now_ms: int) -> dict[str, Any]:
     """The time of the observation, and its age."""
     if at_ms == UNKNOWN:

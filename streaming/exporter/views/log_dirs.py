@@ -1,4 +1,7 @@
-"""Log directories as plain data for the JSON API, with the partitions that are offline in each."""
+"""Log directories as plain data for the JSON API.
+
+Of each: the partitions that are offline in it, when its volume is full, and what fills it.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.views.api import observed, shards_not_reported
+from streaming.exporter.views import disk_full, disk_help
+from streaming.exporter.views.api import answering, observed, shards_not_reported
+from streaming.exporter.views.filling import Filling, TopicSettings, filling, settings_of
 from streaming.questions.parameters import DEFAULT_ROWS
 from twin.arrays import plain
-from twin.cluster_rules.log_dirs import LogDirUse
+from twin.cluster_rules.disks.disk_full import DiskForecasts
+from twin.cluster_rules.disks.log_dirs import LogDirUse
 from twin.declarations.table import UNKNOWN, Bool, Column
 from twin.engine.state import ShardState
 from twin.rules.brokers.log_dirs import STORAGE_ERROR, ReplicaDirs
@@ -52,27 +58,78 @@ def log_dirs(view: ClusterView, selection: LogDirFilter, now_ms: int) -> Mapping
             use.broker.tolist(), use.number.tolist(), use.log_dir.tolist(), strict=True
         )
     }
+    ahead = _Ahead(view, view.cluster, matches)
     found = []
     for row in np.flatnonzero(matches).tolist():
-        broker, number = int(use.broker[row]), int(use.number[row])
-        offline: list[dict[str, Any]] = []
-        total = 0
-        if failed[row]:
-            is_only = int(failed[use.broker == broker].sum()) == 1
-            for shard in view.shards:
-                there = _offline(shard.state, broker, number, is_only=is_only)
-                total += int(there.sum())
-                rows = np.flatnonzero(there)[: selection.limit - len(offline)]
-                offline += _named(shard.state, rows)
+        broker = int(use.broker[row])
         found.append({
             **{name: values[row] for name, values in fields.items()},
             "volume": path.get((broker, int(use.volume[row]))),
             "has_failed": bool(failed[row]),
-            "offline": offline,
-            "offline_left_out": total - len(offline),
+            **_offline_there(view, use, row, selection.limit),
+            **ahead.of(row),
             **observed(int(use.observed_at_ms[row]), now_ms),
         })  # fmt: skip
     return {"log_dirs": found}
+
+
+class _Ahead:
+    """What is foretold of directories, what fills them, and what would help."""
+
+    def __init__(self, view: ClusterView, cluster: ShardState, matches: Bool) -> None:
+        use, forecasts = cluster[LogDirUse], cluster[DiskForecasts]
+        volumes = zip(forecasts.broker.tolist(), forecasts.number.tolist(), strict=True)
+        place = {volume: v for v, volume in enumerate(volumes)}
+        self._volume = [
+            place.get(volume)
+            for volume in zip(use.broker.tolist(), use.volume.tolist(), strict=True)
+        ]
+        # Of a volume, all directories are asked for: replicas of all of them fill it.
+        asked = {v for v, wanted in zip(self._volume, matches.tolist(), strict=True) if wanted}
+        wanted = matches | np.array([v is not None and v in asked for v in self._volume], bool)
+        self._filling: Filling = filling(view, use, wanted)
+        self._full = disk_full.foretold(forecasts, cluster.observed_at_ms)
+        named = {row: self._filling.of(row) for row in np.flatnonzero(matches).tolist()}
+        topics = {each["topic"] for some, _ in named.values() for each in some}
+        self._named = named
+        self._settings: Mapping[str, TopicSettings] = settings_of(view, sorted(topics))
+        self._room = disk_help.with_room(forecasts, use)
+        self._address = answering(view)
+
+    def of(self, row: int) -> Mapping[str, Any]:
+        """The fields of a directory."""
+        volume = self._volume[row]
+        full = disk_full.unknown() if volume is None else self._full[volume]
+        topics, left_out = self._named[row]
+        helps: list[disk_help.Help] = []
+        if disk_full.is_in_sight(full):
+            helps = disk_help.help_for(topics, self._settings, self._room, self._address)
+        return {
+            "full": full,
+            "filling": [{**each, **self._kept(each["topic"])} for each in topics],
+            "filling_left_out": left_out,
+            "help": helps,
+        }
+
+    def _kept(self, topic: str) -> Mapping[str, Any]:
+        own = self._settings[topic]
+        return {"tiered": own.tiered, "settings": own.settings}
+
+
+def _offline_there(view: ClusterView, use: LogDirUse, row: int, most: int) -> Mapping[str, Any]:
+    """The partitions that are offline in a directory that has failed."""
+    broker, number = int(use.broker[row]), int(use.number[row])
+    failed = use.error_code == STORAGE_ERROR
+    offline: list[dict[str, Any]] = []
+    total = 0
+    if failed[row]:
+        is_only = int(failed[use.broker == broker].sum()) == 1
+        for shard in view.shards:
+            there = _offline(shard.state, broker, number, is_only=is_only)
+            total += int(there.sum())
+            rows = np.flatnonzero(there)[: most - len(offline)]
+            offline += _named(shard.state, rows)
+    return {"offline": offline, "offline_left_out": total - len(offline)}
 
 
 def _offline(state: ShardState, broker: int, number: int, *, is_only: bool) -> Bool:

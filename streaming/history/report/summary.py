@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streaming.history.report.incidents import Told
 from streaming.history.report.model import BlastRadius, Foretold, Standing
+from streaming.runtime.quantities import duration_text
 from twin.arrays.plain import counted
 
 
@@ -37,14 +38,14 @@ def _harm(blast: BlastRadius) -> str:
     offline, under = blast.offline_partitions, blast.under_min_isr_partitions
     parts = [
         f"{counted(offline, 'partition was', 'partitions were')} offline for "
-        f"{seconds(blast.offline_partition_s)} together"
+        f"{duration_text(blast.offline_partition_s)} together"
         if offline
         else "No partition was offline"
     ]
     if blast.under_min_isr_partition_s is None:
         parts.append("under min ISR: unknown")
     elif under:
-        parts.append(f"{under} under min ISR for {seconds(blast.under_min_isr_partition_s)}")
+        parts.append(f"{under} under min ISR for {duration_text(blast.under_min_isr_partition_s)}")
     else:
         parts.append("none under min ISR")
     lost = blast.records_lost
@@ -64,13 +65,3 @@ def _harm(blast: BlastRadius) -> str:
         else f"{counted(groups, 'group was', 'groups were')} hurt"
     )
     return "; ".join(parts) + "."
-
-
-def seconds(value: float) -> str:
-    """A duration: ``40 s``, ``12 min``, ``2 h 5 min``."""
-    if value < 120:
-        return f"{value:.3g} s"
-    minutes = round(value / 60)
-    if minutes < 120:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min"

@@ -54,6 +54,16 @@ class LogDirColumns(Table):
         source="configuration of kafka-twin",
         fill=False,
     )
+    warn_before_ms: Int64 = column(
+        "how long before it is full somebody is warned; 0: never",
+        source="configuration of kafka-twin",
+        fill=0,
+    )
+    page_before_ms: Int64 = column(
+        "how long before it is full somebody is paged; 0: never",
+        source="configuration of kafka-twin",
+        fill=0,
+    )
     error_code: Int16 = column(
         "Kafka error code of the directory, 0 for none, 56 if it has failed",
         source="DescribeLogDirs",
@@ -93,7 +103,7 @@ class ReplicaDirsFrame(Observation, ReplicaKey, kind="replica_log_dirs"):
     number: Int8 = column("number of its directory in `log_dirs`", source="DescribeLogDirs")
 
 
-class LogDirs(KeyedTable, LogDirColumns, kind="log_dirs"):
+class LogDirs(KeyedTable, LogDirColumns, kind="log_dirs", version=2):
     """[K] one row a log directory, sorted by broker and number; in one shard alone."""
 
     observed_at_ms: Int64 = column("when its broker last listed it")

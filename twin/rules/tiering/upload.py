@@ -42,6 +42,10 @@ NEARLY: Final = 0.9
 LATE: Final = 1.1
 """Times the lag that the settings allow, from which on uploads are late."""
 
+UPLOAD_S: Final = 90
+"""A closed segment may take so long until it is uploaded: two rounds of RemoteLogManager's task,
+and the upload itself."""
+
 
 class UploadLag(
     PartitionTable, kind="upload_lag", api="", on_demand="a difference of the leader's offsets"
@@ -159,11 +163,11 @@ def lags_retention(
     with np.errstate(invalid="ignore"):
         by_bytes = (kept_bytes > 0) & (lag.upload_lag_bytes >= NEARLY * kept_bytes)
         by_time = (kept_ms > 0) & (waits.waited_ms >= NEARLY * kept_ms)
-    is_late = records >= LATE * _records_that_may_wait(waits, growth, sizes, configs)
+    is_late = records >= LATE * records_that_may_wait(waits, growth, sizes, configs)
     return (configs.remote_storage == 1) & is_late & (by_bytes | by_time)
 
 
-def _records_that_may_wait(
+def records_that_may_wait(
     waits: UploadWaits, growth: Growth, sizes: RecordSizes, configs: TopicConfigs
 ) -> Float64:
     """[P] records that a leader need not have uploaded yet.
@@ -190,6 +194,15 @@ def _records_that_may_wait(
         is_due &= waits.waited_ms >= configs.upload_delay_ms
     may_wait = np.where(uploads_at_once(configs) | is_due, 0, delayed)
     return may_wait + np.where(np.isinf(written) & (rate != 0), 0, written)
+
+
+def records_in_time(
+    waits: UploadWaits, growth: Growth, sizes: RecordSizes, configs: TopicConfigs
+) -> Float64:
+    """[P] the lag above which uploads are late: what may wait, and what is written meanwhile."""
+    may_wait = records_that_may_wait(waits, growth, sizes, configs)
+    in_time: Float64 = LATE * may_wait + UPLOAD_S * growth.appended_records_per_s
+    return in_time
 
 
 @gauge(

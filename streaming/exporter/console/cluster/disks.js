@@ -1,13 +1,14 @@
-/** Each log directory as a strip: what is in it by class, and what is free. */
+/** Each log directory as a strip: what is in it by class, what is free, and when it is full. */
 import { url } from "../api.js";
 import { bytes, count, counted } from "../format.js";
 import { Failed } from "../parts/failed.js";
 import { Poll } from "../poll.js";
 import { partitionHref } from "../router.js";
 import { html } from "../ui.js";
+import { WhenFull } from "./disk_full.js";
 
 const EVERY_MS = 15_000;
-const MOST = 60; // strips: those that have failed and the fullest
+const MOST = 60; // strips: those that have failed, will soon be full, and the fullest
 const NAMED = 10; // partitions of a directory that has failed
 
 const CLASSES = {
@@ -26,14 +27,17 @@ export function Disks() {
 const freeShare = ({ usable_bytes: free, total_bytes: total }) =>
   (free === null || !total ? 2 : free / total);
 
+const NEAR = { page: 2, warn: 1 };
+const near = ({ full }) => NEAR[full.near] ?? 0;
+
 function Card({ disks }) {
-  const worst = [...disks].sort((a, b) => b.has_failed - a.has_failed
+  const worst = [...disks].sort((a, b) => b.has_failed - a.has_failed || near(b) - near(a)
     || freeShare(a) - freeShare(b) || a.broker - b.broker);
   const shown = worst.slice(0, MOST);
   const used = Object.keys(CLASSES).filter(name => shown.some(each => each[`${name}_bytes`]));
   return html`<section class="card" aria-labelledby="disks-title">
     <h2 id="disks-title">Log directories</h2>
-    <p class="muted">Those that have failed first, then the fullest.${disks.length > shown.length
+    <p class="muted">Those that have failed first, then those that will soon be full, then the fullest.${disks.length > shown.length
       && ` ${counted(disks.length - shown.length, "more is", "more are")} not shown.`}</p>
     <ul class="key-list">${used.map(name => html`<li><span class=${`key disk-${name}`}></span>${CLASSES[name]}</li>`)}
       <li><span class="key disk-free"></span>free</li></ul>
@@ -46,7 +50,8 @@ function Disk({ disk }) {
   const isShared = volume !== null && volume !== path;
   return html`<li><span class="where"><b>Broker ${broker}</b> <code>${path}</code></span>
     ${failed ? html`<${Broken} disk=${disk} />` : html`<${Strip} disk=${disk} />
-      <span class="muted">${isShared ? html`on the volume of <code>${volume}</code>` : spaceOf(disk)}</span>`}</li>`;
+      <span class="muted">${isShared ? html`on the volume of <code>${volume}</code>` : spaceOf(disk)}</span>
+      <${WhenFull} disk=${disk} />`}</li>`;
 }
 
 function spaceOf({ usable_bytes: free, total_bytes: total, size_is_configured: configured }) {

@@ -9,12 +9,15 @@ function ofMoment(text) {
   return at ? `${text} --url ${quoted(url)} --at ${quoted(at)}` : text;
 }
 
+/** Props: `text`; `ofTool`: it is one of Kafka's own tools, which know of no other moment. */
 export class Command extends Component {
   state = { copied: false };
 
+  text = ({ text, ofTool }) => (ofTool ? text : ofMoment(text));
+
   copy = async () => {
     try {
-      await navigator.clipboard.writeText(ofMoment(this.props.text));
+      await navigator.clipboard.writeText(this.text(this.props));
     } catch {
       // Without HTTPS browsers have no clipboard: the text is selected to be copied by hand.
       getSelection().selectAllChildren(this.base.querySelector("code"));
@@ -29,8 +32,8 @@ export class Command extends Component {
     clearTimeout(this.timer);
   }
 
-  render({ text: ofNow }, { copied }) {
-    const text = ofMoment(ofNow);
+  render(props, { copied }) {
+    const text = this.text(props);
     return html`<div class="command"><code>${text}</code>
       <button type="button" class="quiet" onClick=${this.copy} aria-label=${`Copy: ${text}`}>
         ${copied ? "copied" : "copy"}</button></div>`;

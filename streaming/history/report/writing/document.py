@@ -12,8 +12,8 @@ from typing import Final
 
 from streaming.history.moments import time_text
 from streaming.history.report.model import Line, Report, Standing, Unalerted
-from streaming.history.report.summary import seconds
 from streaming.questions.answer import broker_or_nobody, listed
+from streaming.runtime.quantities import duration_text
 from twin.arrays.plain import counted
 
 MOST_INCIDENTS: Final = 100
@@ -194,8 +194,9 @@ def _foretold(report: Report) -> Section:
     ]
     if of.shortest_s is not None and of.median_s is not None:
         sentences.append(
-            f"Right predictions had stood for at least {seconds(of.shortest_s)} before the loss, "
-            f"half of them for {seconds(of.median_s)} or longer."
+            "Right predictions had stood for at least "
+            f"{duration_text(of.shortest_s)} before the loss, "
+            f"half of them for {duration_text(of.median_s)} or longer."
         )
     rows = [
         (f"{plain(e.topic)}-{e.partition}", str(e.lost), broker_or_nobody(e.predicted),
@@ -212,7 +213,7 @@ def _foretold(report: Report) -> Section:
 def _stood(value: float | None, *, longer: bool) -> str:
     if value is None:
         return UNKNOWN
-    return f"{seconds(value)} or longer" if longer else seconds(value)
+    return f"{duration_text(value)} or longer" if longer else duration_text(value)
 
 
 def _unalerted(found: Sequence[Unalerted]) -> Section:
@@ -221,7 +222,7 @@ def _unalerted(found: Sequence[Unalerted]) -> Section:
         return Section(title, ["Every risk that began had an alert, or none began."])
     rows = [
         (plain(each.risk), plain(each.severity),
-         f"{seconds(each.lasted_s)}{'' if each.is_over else ' or longer'}", str(each.most),
+         f"{duration_text(each.lasted_s)}{'' if each.is_over else ' or longer'}", str(each.most),
          plain(each.why))
         for each in found[:MOST_ROWS]
     ]  # fmt: skip

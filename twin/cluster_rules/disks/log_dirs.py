@@ -158,8 +158,10 @@ def log_dir_use(dirs: ReportedLogDirs, held: LogDirBytes, cycle: Cycle) -> LogDi
     Offline ones are in the only one that has failed.
     """
     is_failed = dirs.error_code == STORAGE_ERROR
-    place = _places(dirs, held, np.ones(len(dirs.broker), bool))
-    offline_place = np.where(place == UNKNOWN, _places(dirs, held, is_failed), place)
+    everywhere = np.ones(len(dirs.broker), bool)
+    place = places(dirs, held.broker, held.number, everywhere)
+    failed_place = places(dirs, held.broker, held.number, is_failed)
+    offline_place = np.where(place == UNKNOWN, failed_place, place)
 
     def summed(values: Int64, at: Array = place) -> Int64:
         sums = np.zeros(len(dirs.broker), np.int64)
@@ -184,31 +186,55 @@ def log_dir_use(dirs: ReportedLogDirs, held: LogDirBytes, cycle: Cycle) -> LogDi
     ])  # fmt: skip
 
 
-def _places(dirs: ReportedLogDirs, held: LogDirBytes, among: Bool) -> Array:
-    """[K of held] the row of each directory; of one that is unknown, the broker's only one.
+def places(dirs: ReportedLogDirs | LogDirUse, of_broker: Int32, number: Int8, among: Bool) -> Array:
+    """[N] the row of each directory; of one that is unknown, the broker's only one.
 
-    ``among``: [K of dirs] the directories that come into question for that.
+    Args:
+        dirs: the directories.
+        of_broker: [N] broker ids.
+        number: [N] number of a directory of each, or unknown.
+        among: [K] the directories that come into question where it is unknown.
     """
     listed = keys.pack(dirs.broker, dirs.number)
-    place = keys.find(listed, keys.pack(held.broker, held.number))
+    place = keys.find(listed, keys.pack(of_broker, number))
     candidates = np.flatnonzero(among)
     broker, first, count = np.unique(dirs.broker[candidates], return_index=True, return_counts=True)
-    only = keys.find(broker[count == 1].astype(np.int64), held.broker.astype(np.int64))
+    only = keys.find(broker[count == 1].astype(np.int64), of_broker.astype(np.int64))
     row = np.append(candidates[first][count == 1], UNKNOWN)[only]
     return np.where(place == UNKNOWN, row, place)
 
 
 def _other(dirs: ReportedLogDirs) -> Float64:
     """[K] what is used on a volume and in no log, at its first directory; NaN if unknown."""
+    used = dirs.total_bytes - dirs.usable_bytes
+    return np.where(is_volume(dirs), used - in_logs(dirs), np.nan)
+
+
+def is_volume(dirs: ReportedLogDirs) -> Bool:
+    """[K] first directories of their volumes, whose sizes are known."""
+    first: Bool = dirs.volume == dirs.number
+    return first & (dirs.total_bytes >= 0) & (dirs.usable_bytes >= 0)
+
+
+def in_logs(dirs: ReportedLogDirs) -> Int64:
+    """[K] bytes in the logs of all directories on a volume, at its first one."""
+    others = dirs.future_bytes + dirs.unassigned_bytes + dirs.unlisted_bytes
+    return _on_volume(dirs, dirs.replica_bytes + others)
+
+
+def in_replicas(dirs: ReportedLogDirs) -> Int64:
+    """[K] bytes of the assigned replicas in all directories on a volume, at its first one."""
+    return _on_volume(dirs, dirs.replica_bytes)
+
+
+def _on_volume(dirs: ReportedLogDirs, values: Int64) -> Int64:
+    """[K] the sums of the values of all directories on a volume, at its first one."""
     volume = keys.pack(dirs.broker, dirs.volume)
     first = keys.find(keys.pack(dirs.broker, dirs.number), volume)
-    in_logs = np.zeros(len(volume), np.int64)
-    logs = dirs.replica_bytes + dirs.future_bytes + dirs.unassigned_bytes + dirs.unlisted_bytes
+    sums = np.zeros(len(volume), np.int64)
     is_known = (first != UNKNOWN) & (dirs.error_code == 0)
-    np.add.at(in_logs, first[is_known], logs[is_known])
-    used = dirs.total_bytes - dirs.usable_bytes
-    counts = (dirs.volume == dirs.number) & (dirs.total_bytes >= 0) & (dirs.usable_bytes >= 0)
-    return np.where(counts, used - in_logs, np.nan)
+    np.add.at(sums, first[is_known], values[is_known])
+    return sums
 
 
 # ---------------------------------------------------------------- exported

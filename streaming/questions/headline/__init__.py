@@ -1,0 +1,1 @@
+"""What the sentence on losses says first: troubles of the whole cluster."""

@@ -1,0 +1,147 @@
+"""What an outage of remote storage does to the disks of each broker, and how uploads catch up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal, TypedDict
+
+import numpy as np
+
+from streaming.questions.tier_outage.times import Forecast, forecast_of, seconds_of
+from twin.cluster_rules.disks.disk_full import DiskForecasts
+from twin.cluster_rules.disks.log_dirs import LogDirUse, ReportedLogDirs, is_volume
+from twin.cluster_rules.disks.volume_curves import ReportedDiskCurves, VolumeCurves
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.questions.tier_outage import Exposure
+
+_NO_QUOTA: float = 1e15
+"""Bytes a second: nobody has such a network, so a quota above it is none."""
+
+CatchUp = Literal["after", "never", "unknown", "nothing_to_upload"]
+
+
+class DisksInOutage(TypedDict):
+    """The disks of a broker during the outage."""
+
+    log_dir: str | None
+    forecast: Forecast
+    full_after_s: float | None
+    missing_bytes: int | None
+    uploaded_bytes: int | None
+    kept_bytes: int | None
+
+
+class BrokerOutage(DisksInOutage):
+    """A broker during the outage.
+
+    ``forecast``: its first disk is full after ``full_after_s`` at the earliest, or that is not in
+    sight, or unknown. ``missing_bytes``: what its disks lack for the whole outage, at the
+    most. ``uploaded_bytes``: what is in remote storage and kept on its disks as well, so that less
+    local retention would free it. ``kept_bytes``: what retention would have deleted meanwhile.
+    ``catch_up_after_s``: from the end of the outage until its uploads have caught up, at
+    ``upload_bytes_per_s``, which is what was given, or else its quota.
+    """
+
+    broker: int
+    waiting_bytes: int
+    written_bytes_per_s: int
+    catch_up: CatchUp
+    catch_up_after_s: float | None
+    upload_bytes_per_s: int | None
+
+
+def brokers_in_outage(
+    own: ShardState,
+    exposed: Exposure,
+    quotas: Mapping[int, int],
+    lost: Collection[int],
+    for_ms: int,
+    given_bytes_per_s: int,
+) -> list[BrokerOutage]:
+    """The brokers that are left, those whose disks are full first at the front.
+
+    Args:
+        own: the cluster's own shard.
+        exposed: of all shards.
+        quotas: of uploads, in bytes a second by broker; UNKNOWN where nobody could read it.
+        lost: brokers that are lost.
+        for_ms: how long the outage lasts.
+        given_bytes_per_s: how fast a broker uploads after it; UNKNOWN if nobody said it.
+    """
+    of_disks = _by_broker(own, for_ms)
+    brokers = sorted({*of_disks, *exposed.waiting_bytes} - set(lost))
+    found = [
+        _broker(broker, of_disks.get(broker), exposed, quotas, for_ms, given_bytes_per_s)
+        for broker in brokers
+    ]
+    return sorted(found, key=_first_full)
+
+
+def _first_full(row: BrokerOutage) -> tuple[float, int]:
+    at_s = row["full_after_s"]
+    return float("inf") if at_s is None else at_s, row["broker"]
+
+
+def _broker(
+    broker: int, disks: DisksInOutage | None, exposed: Exposure, quotas: Mapping[int, int],
+    for_ms: int, given_bytes_per_s: int,
+) -> BrokerOutage:  # fmt: skip
+    nothing: DisksInOutage = {
+        "log_dir": None, "forecast": "unknown", "full_after_s": None, "missing_bytes": None,
+        "uploaded_bytes": None, "kept_bytes": None,
+    }  # fmt: skip
+    waiting = exposed.waiting_bytes.get(broker, 0.0)
+    written = exposed.written_bytes_per_s.get(broker, 0.0)
+    rate = given_bytes_per_s
+    if rate == UNKNOWN and 0 < quotas.get(broker, UNKNOWN) < _NO_QUOTA:
+        rate = quotas[broker]
+    behind = waiting + written * for_ms / 1_000
+    how: CatchUp = "unknown"
+    after_s = None
+    if not behind:
+        how = "nothing_to_upload"
+    elif rate != UNKNOWN:
+        how = "after" if rate > written else "never"
+        after_s = behind / (rate - written) if rate > written else None
+    return {
+        "broker": broker,
+        **(disks or nothing),
+        "waiting_bytes": round(waiting),
+        "written_bytes_per_s": round(written),
+        "catch_up": how,
+        "catch_up_after_s": after_s,
+        "upload_bytes_per_s": None if rate == UNKNOWN else rate,
+    }
+
+
+def _by_broker(own: ShardState, for_ms: int) -> dict[int, DisksInOutage]:
+    """What is known of the disks of each broker: of its first that is full, and sums over all."""
+    dirs, curves, use = own[ReportedLogDirs], own[ReportedDiskCurves], own[LogDirUse]
+    forecasts, now_ms = own[DiskForecasts], own.observed_at_ms
+    rows = np.flatnonzero(is_volume(dirs))
+    if len(rows) != len(forecasts.broker):  # a shard is late: nothing is foretold meanwhile
+        return {}
+    volumes, last_s = VolumeCurves(dirs, rows, curves, now_ms), for_ms / 1_000
+    taken = volumes.taken_bytes(curves.away_bytes, last_s)
+    kept = volumes.taken_bytes(curves.away_bytes - curves.most_bytes, last_s)
+    missing = np.maximum(taken - dirs.usable_bytes[rows], 0)
+    # Where nothing is tiered, a disk fills as it does anyway.
+    away_ms = forecasts.full_if_away_ms
+    at_ms = np.where(np.isnan(away_ms), forecasts.full_at_earliest_ms, away_ms)
+    found: dict[int, DisksInOutage] = {}
+    for broker in np.unique(forecasts.broker).tolist():
+        mine = np.flatnonzero(forecasts.broker == broker)
+        first = mine[np.argmin(np.nan_to_num(at_ms[mine], nan=np.inf))]
+        after_s = float(at_ms[first] - now_ms) / 1_000
+        is_known = bool(forecasts.is_current[mine].all())
+        uploaded = use.tiered_bytes[use.broker == broker]
+        found[broker] = {
+            "log_dir": str(forecasts.log_dir[first]),
+            "forecast": forecast_of(after_s) if is_known else "unknown",
+            "full_after_s": seconds_of(after_s) if is_known else None,
+            "missing_bytes": round(float(missing[mine].sum())) if is_known else None,
+            "uploaded_bytes": int(uploaded[uploaded != UNKNOWN].sum()),
+            "kept_bytes": round(float(np.maximum(kept[mine], 0).sum())) if is_known else None,
+        }
+    return found

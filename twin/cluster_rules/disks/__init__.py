@@ -1,0 +1,1 @@
+"""Cluster rules about disks: what is in them, when they are full, and which have failed."""
