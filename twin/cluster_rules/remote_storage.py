@@ -42,7 +42,7 @@ from twin.declarations.table import (
     ShardReport,
     column,
 )
-from twin.rules.disks.upload_rates import segment_time_s
+from twin.rules.disks.segment_times import segment_time_s
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.staleness import STALE_MS

@@ -34,11 +34,12 @@ from twin.declarations.table import (
 from twin.rules.brokers.log_dirs import ReplicaDirs
 from twin.rules.disks.log_model import Changes, Logs, deleted_bytes, size_changes
 from twin.rules.disks.points import POINTS_S, summed_at_points
-from twin.rules.disks.upload_rates import UploadSamples, segment_time_s
+from twin.rules.disks.segment_times import segment_time_s
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.coverage import LocalLog
+from twin.rules.tiering.last_uploads import LastUploads
 from twin.rules.tiering.upload import UploadLag, UploadWaits, records_in_time
 from twin.tables.enums import NOT_SET
 from twin.tables.state import Assignment, Brokers, Replicas
@@ -88,7 +89,7 @@ class LogTables(TableGroup):
     leaders: Leaders
     configs: TopicConfigs
     growth: Growth
-    samples: UploadSamples
+    uploads: LastUploads
     brokers: Brokers
     sizes: Lazy[RecordSizes]
     local: Lazy[LocalLog]
@@ -252,7 +253,7 @@ class _Logs:
         in_time = records_in_time(tables.waits(), tables.growth, tables.sizes(), tables.configs)
         with np.errstate(invalid="ignore"):
             is_late = self._is_tiered & (records > in_time)[row]
-        per_s = np.nan_to_num(tables.samples.records_per_s(tables.leaders))[row]
+        per_s = tables.uploads.records_per_s_now(tables.leaders, row)
         per_s *= np.nan_to_num(tables.sizes().bytes_per_record)[row]
         return np.where(is_late, uploaded, np.inf), np.where(is_late, per_s, 0)
 
