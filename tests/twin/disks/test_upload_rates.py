@@ -32,14 +32,14 @@ def rates(part: Uploading, seconds: int) -> dict[int, float]:
 @pytest.mark.parametrize("segment_s", [5, 15, 60, 120, 300])
 def test_uploads_that_keep_up_are_as_fast_as_writes(segment_s):
     found = rates(Uploading(segment_s=segment_s), 1_500)
-    late = [rate for after_s, rate in found.items() if after_s > 3 * segment_s + 240]
-    assert late == pytest.approx([PER_S] * len(late), rel=0.01)
+    late = [rate for after_s, rate in found.items() if after_s > 3 * segment_s + 400]
+    assert late == pytest.approx([PER_S] * len(late), rel=0.02)
 
 
 @pytest.mark.parametrize("takes_s", [80, 120])
 def test_uploads_that_are_slow_have_their_own_rate(takes_s):
     found = rates(Uploading(takes_s=takes_s), 1_500)
-    assert found[1_500] == pytest.approx(60 / takes_s * PER_S, rel=0.01)
+    assert found[1_500] == pytest.approx(60 / takes_s * PER_S, rel=0.02)
 
 
 @pytest.mark.parametrize("segment_s", [15, 60])
