@@ -9,7 +9,7 @@ import pytest
 
 from streaming.bus.view import ClusterView
 from streaming.questions import QUESTIONS
-from streaming.questions.answer import ConflictError
+from streaming.questions.tier_outage.disks import upload_rate
 from tests.asking import a_view
 from tests.builders import Group, Partition, group_offsets_frame, groups_frame
 from tests.twin.disks.stage import (
@@ -23,6 +23,7 @@ from tests.twin.disks.stage import (
     one_shard,
     volumes,
 )
+from twin.declarations.table import UNKNOWN
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
 
@@ -111,6 +112,22 @@ def test_without_a_rate_nobody_knows_when_uploads_have_caught_up():
     assert data["brokers"][0]["catch_up_after_s"] is None
 
 
+@pytest.mark.parametrize(
+    ("given", "seen", "quota", "said"),
+    [
+        (3 * MB, 5.0 * MB, 2 * MB, ("given", 3 * MB)),
+        (UNKNOWN, 5.0 * MB, UNKNOWN, ("measured", 5 * MB)),
+        (UNKNOWN, 5.0 * MB, 2 * MB, ("measured", 2 * MB)),
+        (UNKNOWN, 1.1 * MB, 2 * MB, ("quota", 2 * MB)),  # as much as is written: no catching up
+        (UNKNOWN, 1.1 * MB, 2**63 - 1, ("unknown", UNKNOWN)),  # Kafka's default is no quota
+    ],
+)
+def test_a_rate_that_was_given_counts_then_one_of_catching_up_then_the_quota(
+    given: int, seen: float, quota: int, said: tuple[str, int]
+):
+    assert upload_rate(given, seen, quota, written=1.0 * MB) == said
+
+
 def test_what_only_remote_storage_has_and_who_reads_it():
     old = Group("reports", ((Partition("orders", 0, (1, 2)), 1_000),), members=1, assigned=1)
     data, lines = asked(groups=[old])
@@ -142,9 +159,25 @@ def test_topics_that_are_not_tiered_fill_disks_as_they_do_anyway():
     assert data["survived_s"] == pytest.approx(10 * HOUR_S - MINUTES[-1], rel=0.01)
 
 
-def test_a_cluster_that_nobody_has_reported_yet_is_not_foretold():
+def test_of_a_cluster_that_nobody_has_reported_yet_nothing_is_foretold():
     state, _ = shards(36, [ORDERS])
     question = QUESTIONS["tier-outage"]
-    for view in (ClusterView(), a_view(state)):
-        with pytest.raises(ConflictError, match="a shard has not reported yet"):
-            question.data(view, {})
+    assert question.data(ClusterView(), {})["survived"] == "unknown"
+    data = question.data(a_view(state), {})
+    assert (data["survived"], data["survived_s"], data["brokers"][0]["missing_bytes"]) == (
+        "unknown", None, None,
+    )  # fmt: skip
+    assert "When disks are full is unknown." in question.text(data).lines
+    assert data["on_no_disk"]["partitions"] == 1, "what shards know is said"
+
+
+def test_topics_and_groups_of_several_shards_are_put_together():
+    states = []
+    for topic in ("orders", "payments"):
+        group = Group(f"of-{topic}", ((Partition(topic, 0, (1, 2)), 1_000),), 1, 1)
+        part = Growing(topic, age_s=2 * HOUR_S, keeps_s=HOUR_S)
+        states.append(shards(36, [part], [group], {topic: HOUR})[0])
+    data = QUESTIONS["tier-outage"].data(a_view(*states), {})
+    assert data["on_no_disk"]["partitions"] == data["tiered_partitions"] == 2
+    assert sorted(each["topic"] for each in data["topics"]) == ["orders", "payments"]
+    assert sorted(each["group"] for each in data["groups"]) == ["of-orders", "of-payments"]

@@ -56,6 +56,6 @@ def _sum(one: Any, other: Any) -> Any:
         return add(one, other)
     total = dict(one)
     for key, value in dict(other).items():
-        total[key] = add(total.get(key, 0), value)
+        total[key] = add(total[key], value) if key in total else value
     ordered = sorted(total.items())
     return tuple(ordered) if isinstance(one, tuple) else dict(ordered)
