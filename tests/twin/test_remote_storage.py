@@ -250,3 +250,11 @@ def test_the_operations_that_fail_are_those_that_brokers_measure(measured, copie
     said = of_broker(state)
     assert is_open(state)
     assert (said["copies_fail"], said["reads_fail"]) == (copies, reads)
+
+
+def test_the_most_that_a_broker_uploaded_is_known_while_it_uploads_less():
+    parts = [Uploading(), Uploading("u", stops_s=AWAY_S)]
+    _, state = states(parts, seconds=AWAY_S)[-1]
+    assert of_broker(state)["fastest_bytes_per_s"] == pytest.approx(2 * PER_S * RECORD, rel=0.05)
+    _, state = states(parts)[-1]
+    assert of_broker(state)["fastest_bytes_per_s"] == pytest.approx(2 * PER_S * RECORD, rel=0.05)

@@ -77,6 +77,7 @@ class BrokerUploads(ShardReport, kind="broker_uploads"):
     stuck_bytes: Float64 = column("what waits in these", fill=0.0)
     waiting: Int64 = column("partitions with records to upload, written or not", fill=0)
     other_uploads_per_s: Float64 = column("by the rates of those that are not stuck", fill=0.0)
+    uploaded_bytes_per_s: Float64 = column("by the last uploads of each partition", fill=0.0)
     uploaded_at_ms: Int64 = column("newest upload of any partition that was seen")
     due_at_ms: Int64 = column("the newest time at which an upload of one that is stuck was due")
     waits_since_ms: Int64 = column("the newest of the times since which these wait")
@@ -116,6 +117,8 @@ def broker_uploads(tables: _UploadTables, cycle: Cycle) -> BrokerUploads:
     per_s = 1 / segment_time_s(row, configs, tables.growth, tables.sizes)
     waits_since_ms = np.where(is_stuck, sampled_at_ms - tables.waits.waited_ms[row], UNKNOWN)
     stuck_bytes = np.nan_to_num(tables.lag.upload_lag_bytes[row])
+    uploaded = tables.last.records_per_s_now(leaders, row)
+    uploaded *= np.nan_to_num(tables.sizes.bytes_per_record[row])
     broker, at = np.unique(leader[row], return_inverse=True)
 
     def summed(values: Float64 | Bool) -> Float64:
@@ -134,6 +137,7 @@ def broker_uploads(tables: _UploadTables, cycle: Cycle) -> BrokerUploads:
         summed(np.where(is_stuck, stuck_bytes, 0)),
         summed(records > 0).astype(np.int64),
         summed(np.where(is_judged & ~is_stuck, per_s, 0)),
+        summed(uploaded),
         newest(uploaded_at_ms),
         newest(np.where(is_stuck, due_at_ms, UNKNOWN)),
         newest(waits_since_ms),
@@ -186,6 +190,7 @@ class RemoteStorage(ClusterTable, kind="remote_storage"):
     judged: Int64 = column("partitions that are written, and upload each segment at once")
     stuck: Int64 = column("of these, partitions that are late and upload nothing")
     stuck_bytes: Float64 = column("what waits in these", fill=0.0)
+    fastest_bytes_per_s: Float64 = column("the most that it uploaded a second so far", fill=0.0)
     copies_fail: Int8 = column("it measures that uploads fail", tri_state=True)
     reads_fail: Int8 = column("it measures that reads fail", tri_state=True)
     reads_failed_at_ms: Int64 = column("newest cycle with reads that failed")
@@ -213,6 +218,8 @@ def remote_storage(
     def was(values: Int64 | Int8) -> Int64:
         return keys.look_up(before.broker.astype(np.int64), values, broker).astype(np.int64)
 
+    fastest = keys.look_up(before.broker.astype(np.int64), before.fastest_bytes_per_s, broker)
+
     since_ms = was(before.since_ms)
     goes_on = (was(before.takes_no_uploads) == 1) & (uploads.waiting > 0)
     goes_on &= uploads.uploaded_at_ms <= since_ms
@@ -233,6 +240,7 @@ def remote_storage(
         uploads.judged,
         uploads.stuck,
         uploads.stuck_bytes,
+        np.maximum(fastest, uploads.uploaded_bytes_per_s),
         keys.look_up(copies.broker.astype(np.int64), copies.is_failing, broker),
         np.where(lately, 1, read_at).astype(np.int8),
         np.where(lately, reads_failed_at_ms, UNKNOWN),

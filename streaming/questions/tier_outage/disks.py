@@ -11,6 +11,7 @@ from streaming.questions.tier_outage.times import Forecast, forecast_of, seconds
 from twin.cluster_rules.disks.disk_full import DiskForecasts
 from twin.cluster_rules.disks.log_dirs import LogDirUse, ReportedLogDirs, is_volume
 from twin.cluster_rules.disks.volume_curves import ReportedDiskCurves, VolumeCurves
+from twin.cluster_rules.remote_storage import RemoteStorage
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
 from twin.questions.tier_outage import Exposure
@@ -18,7 +19,11 @@ from twin.questions.tier_outage import Exposure
 _NO_QUOTA: float = 1e15
 """Bytes a second: nobody has such a network, so a quota above it is none."""
 
+_FASTER: float = 1.2
+"""Times what is written, from which on an upload rate that was measured is one of catching up."""
+
 CatchUp = Literal["after", "never", "unknown", "nothing_to_upload"]
+UploadRate = Literal["given", "measured", "quota", "unknown"]
 
 
 class DisksInOutage(TypedDict):
@@ -40,7 +45,9 @@ class BrokerOutage(DisksInOutage):
     most. ``uploaded_bytes``: what is in remote storage and kept on its disks as well, so that less
     local retention would free it. ``kept_bytes``: what retention would have deleted meanwhile.
     ``catch_up_after_s``: from the end of the outage until its uploads have caught up, at
-    ``upload_bytes_per_s``, which is what was given, or else its quota.
+    ``upload_bytes_per_s``: what was given, else the most that it was seen to upload where that is
+    more than it writes, else its quota. ``more_bytes_per_s``: what it uploads meanwhile beside what
+    is written, so what it reads from its disks and sends more than before.
     """
 
     broker: int
@@ -49,10 +56,12 @@ class BrokerOutage(DisksInOutage):
     catch_up: CatchUp
     catch_up_after_s: float | None
     upload_bytes_per_s: int | None
+    upload_rate: UploadRate
+    more_bytes_per_s: int | None
 
 
 def brokers_in_outage(
-    own: ShardState,
+    own: ShardState | None,
     exposed: Exposure,
     quotas: Mapping[int, int],
     lost: Collection[int],
@@ -62,19 +71,23 @@ def brokers_in_outage(
     """The brokers that are left, those whose disks are full first at the front.
 
     Args:
-        own: the cluster's own shard.
+        own: the cluster's own shard; None if nothing is foretold of disks.
         exposed: of all shards.
         quotas: of uploads, in bytes a second by broker; UNKNOWN where nobody could read it.
         lost: brokers that are lost.
         for_ms: how long the outage lasts.
         given_bytes_per_s: how fast a broker uploads after it; UNKNOWN if nobody said it.
     """
-    of_disks = _by_broker(own, for_ms)
+    of_disks = {} if own is None else _by_broker(own, for_ms)
+    seen = {} if own is None else _fastest(own)
     brokers = sorted({*of_disks, *exposed.waiting_bytes} - set(lost))
-    found = [
-        _broker(broker, of_disks.get(broker), exposed, quotas, for_ms, given_bytes_per_s)
-        for broker in brokers
-    ]
+    found = []
+    for broker in brokers:
+        written = exposed.written_bytes_per_s.get(broker, 0.0)
+        rate = upload_rate(
+            given_bytes_per_s, seen.get(broker, 0.0), quotas.get(broker, UNKNOWN), written
+        )
+        found.append(_broker(broker, of_disks.get(broker), exposed, rate, for_ms))
     return sorted(found, key=_first_full)
 
 
@@ -83,9 +96,26 @@ def _first_full(row: BrokerOutage) -> tuple[float, int]:
     return float("inf") if at_s is None else at_s, row["broker"]
 
 
+def upload_rate(given: int, seen: float, quota: int, written: float) -> tuple[UploadRate, int]:
+    """How fast a broker uploads after the outage, in bytes a second, and who says so."""
+    if given != UNKNOWN:
+        return "given", given
+    has_quota = 0 < quota < _NO_QUOTA
+    if seen > _FASTER * written:
+        return "measured", round(min(seen, quota) if has_quota else seen)
+    return ("quota", quota) if has_quota else ("unknown", UNKNOWN)
+
+
+def _fastest(own: ShardState) -> dict[int, float]:
+    """The most that each broker was seen to upload, in bytes a second."""
+    uploads = own[RemoteStorage]
+    rows = zip(uploads.broker.tolist(), uploads.fastest_bytes_per_s.tolist(), strict=True)
+    return dict(rows)
+
+
 def _broker(
-    broker: int, disks: DisksInOutage | None, exposed: Exposure, quotas: Mapping[int, int],
-    for_ms: int, given_bytes_per_s: int,
+    broker: int, disks: DisksInOutage | None, exposed: Exposure, upload: tuple[UploadRate, int],
+    for_ms: int,
 ) -> BrokerOutage:  # fmt: skip
     nothing: DisksInOutage = {
         "log_dir": None, "forecast": "unknown", "full_after_s": None, "missing_bytes": None,
@@ -93,9 +123,7 @@ def _broker(
     }  # fmt: skip
     waiting = exposed.waiting_bytes.get(broker, 0.0)
     written = exposed.written_bytes_per_s.get(broker, 0.0)
-    rate = given_bytes_per_s
-    if rate == UNKNOWN and 0 < quotas.get(broker, UNKNOWN) < _NO_QUOTA:
-        rate = quotas[broker]
+    which, rate = upload
     behind = waiting + written * for_ms / 1_000
     how: CatchUp = "unknown"
     after_s = None
@@ -112,6 +140,8 @@ def _broker(
         "catch_up": how,
         "catch_up_after_s": after_s,
         "upload_bytes_per_s": None if rate == UNKNOWN else rate,
+        "upload_rate": which,
+        "more_bytes_per_s": round(rate - written) if how == "after" else None,
     }
 
 

@@ -8,7 +8,6 @@ from operator import add
 from typing import Annotated, Final, TypedDict
 
 from streaming.bus.view import ClusterView
-from streaming.questions.answer import ConflictError
 from streaming.questions.loss import brokers_lost
 from streaming.questions.parameters import duration_ms, number, size_bytes, text
 from streaming.questions.question import question
@@ -97,10 +96,7 @@ class TierOutage(TypedDict):
 @question(
     "if remote storage is away from now on: when disks are full, and what nobody can read",
     text=outage_text,
-    refusals={
-        404: "there is no such broker or rack",
-        409: "a shard has not reported yet, so that nothing is foretold",
-    },
+    refusals={404: "there is no such broker or rack"},
 )
 def tier_outage(
     view: ClusterView,
@@ -123,14 +119,15 @@ def tier_outage(
     uploads take to catch up afterwards, and what would buy time.
     """
     own = view.cluster
-    if own is None or not _has_all_reports(own):
-        raise ConflictError("a shard has not reported yet: nothing is foretold of disks")
+    if own is not None and not _has_all_reports(own):
+        own = None  # sums of some shards foretell nothing
     states = view.states
     lost = brokers_lost(states, broker, rack) if broker or rack else []
     losses = view.lose(lost) if lost else [None] * len(states)
     exposed = reduce(
         add,
         (exposure(state, lost, loss) for state, loss in zip(states, losses, strict=True)),
+        Exposure(),
     )
     brokers = brokers_in_outage(own, exposed, _quotas(states), lost, for_, upload_bytes_per_s)
     groups, topics = _groups(exposed), _topics(exposed.topics)

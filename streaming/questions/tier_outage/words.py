@@ -11,6 +11,7 @@ from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 
 _MOST_LINES = 5
+_RATES = {"given": "as given", "measured": "as measured", "quota": "its quota"}
 
 
 def outage_text(data: Mapping[str, Any]) -> Answer:
@@ -113,6 +114,7 @@ def _size(value: int | None) -> str:
 
 def _caught_up(row: Mapping[str, Any]) -> str:
     if row["catch_up"] == "after":
-        return duration_text(row["catch_up_after_s"])
+        more = f"{size_text(row['more_bytes_per_s'])}/s more, {_RATES[row['upload_rate']]}"
+        return f"{duration_text(row['catch_up_after_s'])} ({more})"
     words: str = row["catch_up"]
     return words.replace("_", " ")
