@@ -117,6 +117,11 @@ def of_forecasts(running: Browser, to: Path) -> None:
                 path = to / f"disk-full-{theme}{'-phone' if size is NARROW else ''}.png"
                 tab.get_by_role("region", name="Log directories").screenshot(path=path)
                 print(f"{path.stat().st_size:>8} {path}")
+                go(tab, f"{url}/#/losses")
+                settled(tab)
+                path = to / f"tier-outage-{theme}{'-phone' if size is NARROW else ''}.png"
+                tab.get_by_role("region", name="If remote storage").screenshot(path=path)
+                print(f"{path.stat().st_size:>8} {path}")
 
 
 def of_past(running: Browser, to: Path) -> None:

@@ -12,6 +12,7 @@ import { COVERAGES, OUTCOMES } from "../words.js";
 import { Gate } from "./gate.js";
 import { HurtGroups } from "./hurt.js";
 import { Return } from "./return.js";
+import { TierOutageMeanwhile } from "./tier_outage.js";
 
 const SHOWN = 8;
 
@@ -37,6 +38,8 @@ export function LossPanel({ choice, rules }) {
       ${state => html`<${Loss} ...${state} rule=${choice.rule} titles=${rules} />`}<//>
     ${choice.brokers.length === 1 && !choice.racks.length
       && html`<${Gate} broker=${choice.brokers[0]} /><${Return} broker=${choice.brokers[0]} />`}
+    <${TierOutageMeanwhile} key=${names} lost=${lossOf(choice)}
+      title=${`If remote storage ${isPast() ? "had been" : "were"} away as well`} />
     <h3>The same, for a shell</h3>
     <${Command} text=${["kafka-twin whatif lose", ...choice.brokers.map(id => `--broker ${id}`),
       ...choice.racks.map(rack => `--rack ${quoted(rack)}`)].join(" ")} />

@@ -2,10 +2,12 @@
 import { url } from "../api.js";
 import { count, counted, listed } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
+import { isPast } from "../past/when.js";
 import { Place } from "../plans/changes.js";
 import { Poll } from "../poll.js";
 import { href } from "../router.js";
 import { html } from "../ui.js";
+import { TierOutage } from "./tier_outage.js";
 
 const EVERY_MS = 15_000;
 const SHOWN = 20;
@@ -24,6 +26,7 @@ export function LossesView() {
           empty="There is one broker." />
         <${Losses} id="more" title="A rack and one more broker" losses=${answer.racks_and_one}
           total=${answer.racks_and_one_total} empty="No broker is in another rack." />`}`}<//>
+    <section class="card" aria-labelledby="tier"><h2 id="tier">If remote storage ${isPast() ? "had been away then" : "were away from now on"}</h2><${TierOutage} /></section>
     <section class="card" aria-labelledby="place"><h2 id="place">Replicas to move</h2><${Place} /></section>`;
 }
 
