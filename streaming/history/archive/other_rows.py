@@ -6,6 +6,7 @@ A number that stands for a risk is written by name, as on the bus.
 
 from __future__ import annotations
 
+import math
 from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -109,7 +110,11 @@ def _is_risk(column: Column) -> bool:
 def _plain(column: Column, values: Array, risks: Sequence[str]) -> list[Any]:
     if _is_risk(column):
         return [risks[number] for number in values.tolist()]
-    return values.tolist()
+    plain: list[Any] = values.tolist()
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        # JSON has no infinity, and null stands for a number that is unknown.
+        return [str(value) if math.isinf(value) else value for value in plain]
+    return plain
 
 
 def _array(column: Column, values: list[Any], risks: Sequence[str]) -> Array:
@@ -118,7 +123,7 @@ def _array(column: Column, values: list[Any], risks: Sequence[str]) -> Array:
         return np.array([number.get(name, UNKNOWN) for name in values], column.dtype)
     if column.dtype != object:
         if column.dtype.kind == "f":
-            values = [np.nan if value is None else value for value in values]
+            values = [np.nan if value is None else float(value) for value in values]
         return np.array(values, column.dtype)
     kind = column.arrow
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -19,6 +19,7 @@ from streaming.history.report.happenings import (
     BROKER_LOST,
     BROKER_SILENT,
     DISK_FAILED,
+    DISK_FULL,
     GROUP_HURT,
     SETTINGS,
     UNCLEAN_BY_HAND,
@@ -26,9 +27,9 @@ from streaming.history.report.happenings import (
 )
 from streaming.history.report.model import Certainty
 
-Match = Literal["left", "joined", "broker", "leader", "partition", "topic"]
+Match = Literal["left", "joined", "broker", "leader", "partition", "topic", "cluster"]
 """What both name: a broker that ceased, a broker that took over, the broker, the leader of the
-partition, the partition, or the topic of the settings."""
+partition, the partition, or the topic of the settings; or the cause is one of the cluster."""
 
 _PROVES: Final = True
 _MINUTE: Final = 60
@@ -39,11 +40,14 @@ _EPOCH_S: Final = 30
 _OPENS_S: Final = 120
 """Risks of consumers open after 30 s, and brokers are scraped every 15 s."""
 _CATCH_UP_S: Final = 3_600
+_FILLS_S: Final = 86_400
+"""A disk that fills is foretold a day before."""
+_STORAGE: Final = "risk_opened/remote_storage_failing"
 
 ROOTS: Final = (
     BROKER_LOST, BROKER_SILENT, BROKER_BACK, DISK_FAILED, SETTINGS, UNCLEAN_BY_HAND,
     "replicas_reordered", "replicas_restored", "reassigned", "partition_created",
-    "partition_deleted",
+    "partition_deleted", DISK_FULL, _STORAGE,
 )  # fmt: skip
 """Kinds that are causes themselves, whatever they follow from."""
 
@@ -91,6 +95,15 @@ TABLE: Final[tuple[Because, ...]] = (
     Because("leader_moved", SETTINGS, "topic", _MINUTE, settings=_UNCLEAN, judged=_RETURN),
     Because("leader_moved", BROKER_BACK, "joined", _BALANCE_S, judged=_RETURN),
     Because("leader_moved", BROKER_SILENT, "left", _MINUTE, judged=_LOSS),
+    Because(_risk("disk_fills"), _STORAGE, "cluster", _FILLS_S),
+    Because(_risk("disk_full_soon"), _STORAGE, "cluster", _FILLS_S),
+    Because(_risk("upload_lag_vs_local_retention"), _STORAGE, "cluster", _FILLS_S),
+    Because(DISK_FULL, _risk("disk_full_soon"), "broker", _FILLS_S),
+    Because(DISK_FULL, _STORAGE, "cluster", _FILLS_S),
+    Because(DISK_FAILED, DISK_FULL, "broker", _MINUTE),
+    Because(_risk("log_dir_failed"), DISK_FULL, "broker", _OPENS_S),
+    Because(BROKER_LOST, DISK_FULL, "broker", _OPENS_S),
+    Because(BROKER_SILENT, DISK_FULL, "broker", _OPENS_S),
     Because("isr_shrank", BROKER_LOST, "left", _MINUTE, _PROVES),
     Because("isr_shrank", DISK_FAILED, "left", _MINUTE, _PROVES),
     Because("isr_shrank", "reassigned", "partition", _BALANCE_S, _PROVES),
@@ -240,6 +253,8 @@ def _keys(cause: Happening) -> Iterator[tuple[object, ...]]:
         yield "broker", cause.broker
     if cause.leader >= 0:
         yield "leader", cause.leader
+    if not cause.topic and cause.broker < 0:
+        yield ("cluster",)
 
 
 def _named(effect: Happening, match: Match) -> Iterator[tuple[object, ...]]:
@@ -255,6 +270,8 @@ def _named(effect: Happening, match: Match) -> Iterator[tuple[object, ...]]:
             yield "broker", effect.leader
         case "leader":
             yield "leader", effect.broker
+        case "cluster":
+            yield ("cluster",)
         case "topic":
             yield "topic", effect.topic
             yield "topic", ""

@@ -25,6 +25,7 @@ DISK_FAILED: Final = "log_dir_failed"
 SETTINGS: Final = "settings_changed"
 UNCLEAN_BY_HAND: Final = "unclean_election_held"
 GROUP_HURT: Final = "group_hurt"
+DISK_FULL: Final = "disk_full"
 
 _WITH_DETAIL: Final = ("isr_shrink_explained", "prediction_judged", "restart_judged")
 

@@ -52,14 +52,14 @@ def report_of(past: Past, catalog: Catalog, cluster: str, from_ms: int, to_ms: i
     assert scan.before is not None
     assert scan.after is not None
     blast = _blast(scan, lost, groups)
-    foretold = elections.foretold()
+    foretold, disks = elections.foretold(), scan.disks.filling()
     return Report(
         cluster=cluster,
         begin_ms=begin_ms,
         end_ms=end_ms,
         cycles=len(times),
         resolution_ms=scan.resolution_ms,
-        summary=summary(blast, timeline, foretold, scan.worst),
+        summary=summary(blast, timeline, foretold, disks, scan.worst),
         blast_radius=blast,
         before=scan.before,
         worst=scan.worst,
@@ -67,6 +67,8 @@ def report_of(past: Past, catalog: Catalog, cluster: str, from_ms: int, to_ms: i
         incidents=timeline.incidents,
         no_cause=timeline.no_cause,
         foretold=foretold,
+        remote_storage=scan.disks.outages(),
+        disks=disks,
         unalerted=unalerted(catalog, scan.at_ms, scan.alerting, events.happenings),
         people=timeline.people,
         other_rules=elections.others(catalog.election_rules, events.happenings),

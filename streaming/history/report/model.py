@@ -174,6 +174,56 @@ class Unalerted:
     why: str
 
 
+DiskEnd = Literal["open", "freed", "full", "failed", "broker_lost"]
+"""Full, failed or lost with its broker; freed: it was foretold no longer; open: none of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskForetold:
+    """When a disk was foretold to be full, at some moment before it was."""
+
+    when: Annotated[str, Meta(description="`began`, `warned`, `paged`, or `half_way` to its end")]
+    at_ms: int
+    earliest_ms: Annotated[int | None, Meta(description="null: not in sight, or unknown")]
+    latest_ms: Annotated[int | None, Meta(description="null: not in sight, or unknown")]
+    off_s: Annotated[
+        float | None,
+        Meta(
+            description="from the nearer bound to when it was full, 0 between them, below 0 where "
+            "it was full before both; null if it was not full"
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FillingDisk:
+    """A disk that was foretold to be full within `[disk] warn_before_ms`."""
+
+    broker: int
+    log_dir: str
+    total_bytes: int
+    least_usable_bytes: Annotated[int, Meta(description="the least that was free")]
+    began_at_ms: Annotated[int, Meta(description="the first cycle of the span that foretold it")]
+    warned_at_ms: Annotated[int | None, Meta(description="its broker had an open risk since")]
+    paged_at_ms: Annotated[int | None, Meta(description="its broker had `disk_full_soon` since")]
+    end: DiskEnd
+    end_at_ms: Annotated[int | None, Meta(description="the first cycle after that")]
+    foretold: list[DiskForetold]
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOutage:
+    """A time in which uploads to remote storage were due and did not come."""
+
+    since_ms: Annotated[int | None, Meta(description="the last upload before it")]
+    found_at_ms: int
+    paged_at_ms: Annotated[int | None, Meta(description="`remote_storage_failing` was open since")]
+    until_ms: Annotated[int | None, Meta(description="null: it went on when the span ended")]
+    brokers: Annotated[list[int], Meta(description="whose uploads did not come")]
+    most_partitions: Annotated[int, Meta(description="that were late at once")]
+    most_waiting_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """Numbers of each cycle, for pictures."""
@@ -204,6 +254,8 @@ class Report:
         list[Line], Meta(description="what happened and followed from nothing known")
     ]
     foretold: Foretold
+    remote_storage: list[StorageOutage]
+    disks: list[FillingDisk]
     unalerted: list[Unalerted]
     people: Annotated[list[Line], Meta(description="what people changed, or programs for them")]
     other_rules: list[OtherRule]

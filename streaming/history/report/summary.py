@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from streaming.history.report.incidents import Told
-from streaming.history.report.model import BlastRadius, Foretold, Standing
+from streaming.history.report.model import BlastRadius, FillingDisk, Foretold, Standing
 from streaming.runtime.quantities import duration_text
 from twin.arrays.plain import counted
 
 
 def summary(
-    blast: BlastRadius, timeline: Told, foretold: Foretold, worst: Standing | None
-) -> list[str]:
+    blast: BlastRadius, timeline: Told, foretold: Foretold, disks: Sequence[FillingDisk],
+    worst: Standing | None,
+) -> list[str]:  # fmt: skip
     """What to read if nothing else is read."""
     lines = []
     if not timeline.incidents and not timeline.no_cause:
@@ -29,9 +32,18 @@ def summary(
             f"{counted(foretold.losses, 'leader was', 'leaders were')} lost; of "
             f"{foretold.right} the twin had predicted who leads next."
         )
+    lines += [_full(each) for each in disks if each.end in ("full", "failed", "broker_lost")]
     if worst is None:
         lines.append("At no time was a partition offline, under min ISR or at risk.")
     return lines
+
+
+def _full(disk: FillingDisk) -> str:
+    end_ms, paged_ms = disk.end_at_ms, disk.paged_at_ms
+    told = "nobody was paged"
+    if end_ms is not None and paged_ms is not None:
+        told = f"{duration_text((end_ms - paged_ms) / 1_000)} after somebody was paged"
+    return f"The disk of broker {disk.broker} at {disk.log_dir} was full, {told}."
 
 
 def _harm(blast: BlastRadius) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 from streaming.history.report.happenings import GROUP_HURT, SETTINGS, Happening
 from streaming.questions.answer import listed
 from twin.arrays.plain import counted
+from twin.declarations.table import NO_BROKER
 
 _PARTITIONS: Final = {
     "leader_moved": "got another leader",
@@ -41,6 +42,7 @@ _BROKERS: Final = {
     "broker_silent": "do not answer, and were not fenced",
     "broker_back": "are back",
     "log_dir_failed": "lost a log directory",
+    "disk_full": "have a full disk",
     "remote_reads_began": "began to read from remote storage for consumers",
     "load_above_capacity_began": "would carry more than their capacity after a loss",
 }
@@ -80,6 +82,9 @@ def many(happenings: Sequence[Happening]) -> str:
     partitions = len({each.place for each in happenings})
     if kind in ("risk_opened", "risk_closed"):
         verb = "opened" if kind == "risk_opened" else "closed"
+        if not any(each.topic for each in happenings):
+            brokers = sorted({each.broker for each in happenings} - {NO_BROKER})
+            return f"{more} {verb}" + (f" for brokers {listed(brokers)}" if brokers else "")
         return f"{more} {verb} for {counted(partitions, 'partition')}"
     if name in _PARTITIONS:
         return f"{counted(partitions, 'partition')} {_PARTITIONS[name]}"

@@ -32,7 +32,7 @@ MEASURED_MS = 30_000
 class Archived:
     """A simulated shard and its archive. ``states`` are the truth after each cycle."""
 
-    simulated: SimulatedShard
+    simulated: SimulatedShard | None = None
     start_ms: int = START_MS
     shard: ShardArchive = field(default_factory=lambda: ShardArchive(MEASURED_MS))
     states: list[ShardState] = field(default_factory=list)
@@ -44,6 +44,7 @@ class Archived:
     def cycle(self) -> ShardState:
         """Observe the shard, step the twin, archive the state."""
         simulated = self.simulated
+        assert simulated is not None
         at_ms = self.start_ms + len(self.states) * INTERVAL_MS
         empty = ShardState.empty(CATALOG, simulated.cluster, simulated.shard, simulated.shards)
         before = self.states[-1] if self.states else empty
@@ -51,6 +52,10 @@ class Archived:
         after, _ = step(before, [f for f in sent if f.header.kind not in archive.KINDS], at_ms)
         remote = [frame for frame in sent if frame.header.kind in archive.KINDS]
         after, self.segments, _ = step_archive(after, self.segments, remote)
+        return self.keep(after)
+
+    def keep(self, after: ShardState) -> ShardState:
+        """Archive the state."""
         self.states.append(after)
         for name, rows in self.shard.step(after).items():
             self.rows[name] += rows
@@ -82,7 +87,7 @@ class Archived:
         later = {
             name: _sparse(table, name).between(begin.at_ms, at_ms) for name, table in rows.items()
         }
-        return rebuilt(CATALOG, begin, cycle, later)
+        return rebuilt(of.catalog, begin, cycle, later)
 
 
 def an_archived(

@@ -20,6 +20,7 @@ from streaming.history.past import Past, PastView
 from streaming.history.report.happenings import Happening, Place
 from streaming.history.report.model import RemoteReads, Series, Standing
 from streaming.history.report.scanning import shown
+from streaming.history.report.scanning.disks import Disks
 from streaming.history.report.scanning.elections import Elections
 from streaming.history.report.scanning.losses import HurtGroups, LostRecords
 from streaming.history.report.scanning.measures import (
@@ -83,6 +84,7 @@ class Scan:
     ever_offline: set[Place] = field(default_factory=set)
     ever_under: set[Place] = field(default_factory=set)
     happenings: list[Happening] = field(default_factory=list)  # that states show, not events
+    disks: Disks = field(default_factory=Disks)
     leaders: dict[tuple[str, int, int], int] = field(default_factory=dict)  # of those asked about
     remote_bytes: float = 0.0
     remote_measured: int = 0  # brokers that measured it, over all cycles
@@ -151,6 +153,7 @@ def scanned(
                     scan.leaders[(*place, at_ms)] = leader
         measures = of
         groups.step(view, at_ms, is_first=is_first)
+        scan.disks.step(view, at_ms)
         key = _note_numbers(scan, found, of)
         if is_first:
             scan.before = standing(found, of)
@@ -165,7 +168,8 @@ def scanned(
         if not is_last:
             scan.remote_measured += has
             scan.remote_expected += should
-    scan.happenings = [*dict.fromkeys(scan.happenings), *elections.by_hand, *groups.happenings]
+    scan.happenings = [*dict.fromkeys(scan.happenings), *elections.by_hand, *groups.happenings,
+                       *scan.disks.happenings]  # fmt: skip
     return scan, elections, lost, groups
 
 

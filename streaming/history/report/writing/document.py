@@ -7,63 +7,25 @@ capsule, and whoever writes Markdown or HTML escapes every one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from streaming.history.moments import time_text
 from streaming.history.report.model import Line, Report, Standing, Unalerted
+from streaming.history.report.writing.disks import disk_sections
+from streaming.history.report.writing.parts import (
+    MOST_ROWS,
+    UNKNOWN,
+    Document,
+    Item,
+    Section,
+    Table,
+    plain,
+)
 from streaming.questions.answer import broker_or_nobody, listed
 from streaming.runtime.quantities import duration_text
 from twin.arrays.plain import counted
 
 MOST_INCIDENTS: Final = 100
-MOST_ROWS: Final = 30
-MOST_TEXT: Final = 400
-"""Characters of a sentence: a name of Kafka's has at most 249."""
-
-UNKNOWN: Final = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A line of a list. ``number`` counts causes; ``note`` says how sure it is."""
-
-    text: str
-    at_ms: int | None = None
-    depth: int = 0
-    note: str = ""
-    names: tuple[str, ...] = ()
-    number: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of texts. The moments lead from the first cell of a row, or from a cell of the head."""
-
-    header: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    row_at_ms: Sequence[int | None] = ()
-    header_at_ms: Sequence[int | None] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A heading, and what is below it."""
-
-    title: str
-    sentences: Sequence[str] = ()
-    items: Sequence[Item] = ()
-    table: Table | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """The whole report."""
-
-    title: str
-    subtitle: str
-    sections: Sequence[Section]
-    causes: Sequence[tuple[int, int]] = field(default=())  # number and time, for the picture
 
 
 def document(report: Report) -> Document:
@@ -85,6 +47,7 @@ def document(report: Report) -> Document:
                 [_item(line) for line in report.no_cause],
             ),
             _foretold(report),
+            *disk_sections(report),
             _unalerted(report.unalerted),
             Section(
                 "What people did",
@@ -97,12 +60,6 @@ def document(report: Report) -> Document:
         ],
         [(number, each.cause.at_ms) for number, each in enumerate(shown, 1)],
     )  # fmt: skip
-
-
-def plain(text: str) -> str:
-    """One line of printable characters, cut where it is longer than any sentence here."""
-    line = "".join(each if each.isprintable() else " " for each in text)
-    return line if len(line) <= MOST_TEXT else f"{line[: MOST_TEXT - 1]}…"
 
 
 def _item(line: Line, *, depth: int = 0, note: str = "", number: int = 0) -> Item:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from streaming.history.moments import time_text
-from streaming.history.report.writing.document import Document, Item, Section, Table
+from streaming.history.report.writing.parts import Document, Item, Section, Table
 
 
 def markdown(document: Document, console: str) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from streaming.history.moments import time_text
-from streaming.history.report.writing.document import Document, Item, Section, Table
+from streaming.history.report.writing.parts import Document, Item, Section, Table
 from streaming.history.report.writing.style import STYLE
 
 _DEEPEST: Final = 4

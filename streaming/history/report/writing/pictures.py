@@ -10,7 +10,7 @@ from typing import Final
 
 from streaming.history.moments import time_text
 from streaming.history.report.model import Report
-from streaming.history.report.writing.document import Document
+from streaming.history.report.writing.parts import Document
 
 _HEIGHT: Final = 44
 _MARKS: Final = 18
