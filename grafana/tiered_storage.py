@@ -309,10 +309,11 @@ def _measured() -> tuple[Json, ...]:
         ),
         lines(
             "Failures of remote storage",
-            "Reads for consumers and uploads that failed, a second.",
+            "Reads for consumers, uploads and deletions that failed, a second.",
             [
                 query("remote_fetch_errors_per_second", "{{broker}}: reads"),
                 query("remote_copy_errors_per_second", "{{broker}}: uploads"),
+                query("remote_delete_errors_per_second", "{{broker}}: deletions"),
             ],
             Look("ops", lowest=0),
             empty=_NO_JMX,

@@ -25,6 +25,7 @@ kafka_broker_remote_fetch_requests_total 100.0
 kafka_broker_remote_fetch_bytes_total 1.0E6
 kafka_broker_remote_fetch_errors_total 0.0
 kafka_broker_remote_copy_errors_total 0.0
+kafka_broker_remote_delete_errors_total 0.0
 kafka_broker_aux_state_requests_total 1.0
 kafka_broker_aux_state_errors_total 0.0
 # TYPE kafka_broker_remote_copy_lag_bytes gauge

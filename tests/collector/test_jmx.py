@@ -42,6 +42,7 @@ RULES = Path(__file__).parents[2] / "deploy" / "jmx" / "kafka.yml"
 
 NEEDS_TWO = {
     "remote_copy_errors_per_s",
+    "remote_delete_errors_per_s",
     "remote_fetch_requests_per_s",
     "remote_fetch_bytes_per_s",
     "remote_fetch_errors_per_s",

@@ -227,29 +227,35 @@ def test_one_broker_that_cannot_upload_is_told_from_the_others():
 
 
 @pytest.mark.parametrize(
-    ("measured", "copies", "reads"),
+    ("measured", "copies", "reads", "deletions"),
     [
-        pytest.param({}, -1, -1, id="no exporter"),
-        pytest.param({"remote_copy_errors_per_s": 0.1}, 1, -1, id="copies fail"),
+        pytest.param({}, -1, -1, -1, id="no exporter"),
+        pytest.param({"remote_copy_errors_per_s": 0.1}, 1, -1, -1, id="copies fail"),
+        pytest.param({"remote_delete_errors_per_s": 0.1}, -1, -1, 1, id="deletions fail"),
+        pytest.param({"remote_delete_errors_per_s": 0.0}, -1, -1, -1, id="no deletion is due"),
         pytest.param(
-            {"remote_fetch_errors_per_s": 0.0, "remote_fetch_requests_per_s": 0.0}, -1, -1,
+            {"remote_fetch_errors_per_s": 0.0, "remote_fetch_requests_per_s": 0.0}, -1, -1, -1,
             id="nobody reads",
         ),
         pytest.param(
-            {"remote_fetch_errors_per_s": 0.0, "remote_fetch_requests_per_s": 2.0}, -1, 0,
+            {"remote_fetch_errors_per_s": 0.0, "remote_fetch_requests_per_s": 2.0}, -1, 0, -1,
             id="reads succeed",
         ),
         pytest.param(
             {"remote_copy_errors_per_s": 0.1, "remote_fetch_errors_per_s": 0.5,
-             "remote_fetch_requests_per_s": 2.0}, 1, 1, id="all fails",
+             "remote_fetch_requests_per_s": 2.0, "remote_delete_errors_per_s": 0.2}, 1, 1, 1,
+            id="all fails",
         ),
     ],
 )  # fmt: skip
-def test_the_operations_that_fail_are_those_that_brokers_measure(measured, copies, reads):
+def test_the_operations_that_fail_are_those_that_brokers_measure(
+    measured, copies, reads, deletions
+):
     _, state = states([away()], measured={1: measured})[-1]
     said = of_broker(state)
     assert is_open(state)
     assert (said["copies_fail"], said["reads_fail"]) == (copies, reads)
+    assert said["deletions_fail"] == deletions
 
 
 def test_the_most_that_a_broker_uploaded_is_known_while_it_uploads_less():

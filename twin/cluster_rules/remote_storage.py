@@ -11,7 +11,7 @@ disabled (KIP-950), whose records are held by an open transaction, or whose lead
 Any upload says that remote storage takes them.
 
 What brokers measure says which operations fail; that they count no error proves nothing, since an
-upload may hang. They do not measure deletions in a way that is scraped.
+upload may hang.
 
 Source: RemoteLogManager.RLMCopyTask.copyLogSegmentsToRemote, Kafka 4.3, a round of which begins
 each 30 s (remote.log.manager.task.interval.ms).
@@ -160,21 +160,23 @@ def _may_be_uploaded(leaders: Leaders, row: Int64, records: Int64) -> Int64:
     return np.where(stable == UNKNOWN, records, np.minimum(records, free))
 
 
-class RemoteReads(ShardReport, kind="remote_storage_reads"):
-    """[K] reads from remote storage of each broker that measures them, the same in every shard."""
+class RemoteOperations(ShardReport, kind="remote_storage_operations"):
+    """[K] what brokers measure of remote storage beside uploads, the same in every shard."""
 
     broker: Int32 = column("broker id")
-    is_failing: Int8 = column("some fail; unknown while nobody reads", tri_state=True)
+    reads_fail: Int8 = column("some fail; unknown while nobody reads", tri_state=True)
+    deletions_fail: Int8 = column("some fail; else unknown: none may be due", tri_state=True)
 
 
 @rule
-def remote_reads(metrics: BrokerMetrics, cycle: Cycle) -> RemoteReads:
+def remote_operations(metrics: BrokerMetrics, cycle: Cycle) -> RemoteOperations:
     """Brokers that were scraped lately."""
-    is_recent = cycle.observed_at_ms - metrics.measured_at_ms <= STALE_METRICS_MS
-    recent = metrics.pick(is_recent & ~np.isnan(metrics.remote_fetch_errors_per_s))
+    recent = metrics.pick(cycle.observed_at_ms - metrics.measured_at_ms <= STALE_METRICS_MS)
     fails, reads = recent.remote_fetch_errors_per_s > 0, recent.remote_fetch_requests_per_s > 0
-    return RemoteReads(
-        recent.broker, np.where(fails, 1, np.where(reads, 0, UNKNOWN)).astype(np.int8)
+    return RemoteOperations(
+        recent.broker,
+        np.where(fails, 1, np.where(reads, 0, UNKNOWN)).astype(np.int8),
+        np.where(recent.remote_delete_errors_per_s > 0, 1, UNKNOWN).astype(np.int8),
     )
 
 
@@ -194,6 +196,8 @@ class RemoteStorage(ClusterTable, kind="remote_storage"):
     copies_fail: Int8 = column("it measures that uploads fail", tri_state=True)
     reads_fail: Int8 = column("it measures that reads fail", tri_state=True)
     reads_failed_at_ms: Int64 = column("newest cycle with reads that failed")
+    deletions_fail: Int8 = column("it measures that deletions fail", tri_state=True)
+    deletions_failed_at_ms: Int64 = column("newest cycle with deletions that failed")
 
     def failing(self) -> Bool:
         """[K] the broker's uploads are known not to come."""
@@ -207,7 +211,7 @@ class RemoteStorage(ClusterTable, kind="remote_storage"):
 
 @rule
 def remote_storage(
-    before: Before[RemoteStorage], reported: BrokerUploads, reads: RemoteReads,
+    before: Before[RemoteStorage], reported: BrokerUploads, operations: RemoteOperations,
     copies: FailingUploads, cycle: Cycle,
 ) -> RemoteStorage:  # fmt: skip
     """What has begun goes on until an upload is seen, or nothing waits any more."""
@@ -229,9 +233,14 @@ def remote_storage(
     )
     is_failing = goes_on | begins
     is_known = is_failing | (uploads.judged > 0)
-    read_at = keys.look_up(reads.broker.astype(np.int64), reads.is_failing, broker)
-    reads_failed_at_ms = np.where(read_at == 1, now_ms, was(before.reads_failed_at_ms))
-    lately = (reads_failed_at_ms != UNKNOWN) & (now_ms - reads_failed_at_ms <= ERRORS_PAUSE_MS)
+
+    def lately(fails: Int8, failed_at_ms: Int64) -> tuple[Int8, Int64]:
+        """Errors come with pauses: what failed lately fails still."""
+        now = keys.look_up(operations.broker.astype(np.int64), fails, broker)
+        at_ms = np.where(now == 1, now_ms, was(failed_at_ms))
+        is_recent = (at_ms != UNKNOWN) & (now_ms - at_ms <= ERRORS_PAUSE_MS)
+        return np.where(is_recent, 1, now), np.where(is_recent, at_ms, UNKNOWN)
+
     return RemoteStorage(
         uploads.broker,
         np.where(is_known, is_failing, UNKNOWN).astype(np.int8),
@@ -242,8 +251,8 @@ def remote_storage(
         uploads.stuck_bytes,
         np.maximum(fastest, uploads.uploaded_bytes_per_s),
         keys.look_up(copies.broker.astype(np.int64), copies.is_failing, broker),
-        np.where(lately, 1, read_at).astype(np.int8),
-        np.where(lately, reads_failed_at_ms, UNKNOWN),
+        *lately(operations.reads_fail, before.reads_failed_at_ms),
+        *lately(operations.deletions_fail, before.deletions_failed_at_ms),
     )
 
 

@@ -381,6 +381,11 @@ class BrokerMetricColumns(Table):
         source="BrokerTopicMetrics RemoteCopyErrorsPerSec",
         fill=ABSENT,
     )
+    remote_delete_errors_per_s: Float64 = column(
+        "failed deletions of segments in remote storage a second",
+        source="BrokerTopicMetrics RemoteDeleteErrorsPerSec",
+        fill=ABSENT,
+    )
     remote_fetch_requests_per_s: Float64 = column(
         "reads from remote storage for consumers a second",
         source="BrokerTopicMetrics RemoteFetchRequestsPerSec",

@@ -76,6 +76,7 @@ BEANS: Final = (
     _of_topics("RemoteCopyErrorsPerSec", "remote_copy_errors_total"),
     _of_topics("RemoteCopyLagBytes", "remote_copy_lag_bytes", "Value"),
     _of_topics("RemoteCopyLagSegments", "remote_copy_lag_segments", "Value"),
+    _of_topics("RemoteDeleteErrorsPerSec", "remote_delete_errors_total"),
     _of_topics("RemoteFetchBytesPerSec", "remote_fetch_bytes_total"),
     _of_topics("RemoteFetchRequestsPerSec", "remote_fetch_requests_total"),
     _of_topics("RemoteFetchErrorsPerSec", "remote_fetch_errors_total"),

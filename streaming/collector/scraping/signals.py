@@ -70,6 +70,7 @@ _QUANTILES: Final[dict[str, tuple[Key, Key]]] = {
 
 _RATES: Final[dict[str, Key]] = {
     "remote_copy_errors_per_s": ("kafka_broker_remote_copy_errors_total",),
+    "remote_delete_errors_per_s": ("kafka_broker_remote_delete_errors_total",),
     "remote_fetch_requests_per_s": ("kafka_broker_remote_fetch_requests_total",),
     "remote_fetch_bytes_per_s": ("kafka_broker_remote_fetch_bytes_total",),
     "remote_fetch_errors_per_s": ("kafka_broker_remote_fetch_errors_total",),

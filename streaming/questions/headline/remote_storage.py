@@ -30,8 +30,10 @@ def of_remote_storage(view: ClusterView) -> str:
     failing = storage.failing()
     is_for_all = not (storage.uploaded_at_ms > since_ms).any()
     of_whom = "" if is_for_all else f" of {_named(storage.broker[failing].tolist())}"
-    reads = ", and reads from it fail" if (storage.reads_fail == 1).any() else ""
-    said = f"Remote storage takes no uploads{of_whom} since {utc_text(since_ms)}{reads}. "
+    others = {"reads from it": storage.reads_fail, "deletions": storage.deletions_fail}
+    failing_too = [name for name, fails in others.items() if (fails == 1).any()]
+    more = f", and {enumerated(failing_too)} fail" if failing_too else ""
+    said = f"Remote storage takes no uploads{of_whom} since {utc_text(since_ms)}{more}. "
     return said + _first_full(view.cluster, is_for_all=is_for_all)
 
 

@@ -177,6 +177,10 @@ METRICS: Final = (
         "Failed uploads to remote storage a second, as the broker measures it.",
     ),
     _measured(
+        "remote_delete_errors_per_s", "remote_delete_errors_per_second",
+        "Failed deletions of segments in remote storage a second, as the broker measures it.",
+    ),
+    _measured(
         "remote_fetch_requests_per_s", "remote_fetch_requests_per_second",
         "Reads from remote storage for consumers a second, as the broker measures it.",
     ),
