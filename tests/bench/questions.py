@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from streaming import bus
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
@@ -20,13 +21,20 @@ from streaming.runtime import logs
 from streaming.runtime.config import ExporterConfig
 from tests.bench import figure
 from tests.exporter.serving import served
+from tests.log_dir_frames import Directory, log_dirs_frame
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
+from twin.cluster import empty_cluster, reports, step_cluster
 from twin.engine import codec
+from twin.engine.frames import Frame
+from twin.engine.shard_reports import CLUSTER
 from twin.engine.state import ShardState
 from twin.step import step
 
 START_MS: Final = 1_800_000_000_000
+DISKS_MS: Final = 60_000
+"""What logs will take is added up once a minute."""
+
 BROKERS: Final = 30
 SIZES: Final = ((300_000, 16, 0.02), (1_000_000, 25, 0.1))
 """Replicas, the shards that they are in, and the seconds in which ``lose`` is to be answered."""
@@ -43,6 +51,9 @@ QUESTIONS: Final = {
     "load_of_one": "/api/v1/whatif/load?broker=3&limit=100",
     "restart": "/api/v1/brokers/3/restart",
     "retention": "/api/v1/whatif/retention?local_ms=1h",
+    "tier_outage": "/api/v1/whatif/tier-outage",
+    "tier_outage_without_one": "/api/v1/whatif/tier-outage?broker=3",
+    "log_dirs": "/api/v1/brokers/log-dirs",
 }
 
 CALL: Final = json.dumps(
@@ -86,18 +97,25 @@ def _exporter(replicas: int, shards: int) -> Iterator[str]:
     shape = Shape(topics=10, partitions=replicas // 3 // shards // 10, replication=3,
                   brokers=BROKERS, cold_share=0.005)  # fmt: skip
     store = SnapshotStore(CATALOG, "sim", shards)
+    disks = [Directory(broker, 0, 10 << 40, 5 << 40) for broker in range(BROKERS)]
+    reported: list[Frame] = []
     for i in range(shards):
         shard = SimulatedShard(shape, 1, "sim", i, shards)
         held = ShardState.empty(CATALOG, "sim", i, shards)
         for cycle in range(2):
-            at_ms = START_MS + cycle * 5_000
-            shard.traffic(5_000)
-            held, _ = step(held, shard.observe(at_ms), at_ms)
+            at_ms = START_MS + cycle * DISKS_MS
+            shard.traffic(DISKS_MS)
+            frames = shard.observe(at_ms)
+            of = {"cluster": "sim", "shard": i, "shards": shards, "cycle": frames[0].header.cycle}
+            held, _ = step(held, [*frames, log_dirs_frame(disks, at_ms, **of)], at_ms)
+        reported += reports(held)
         store.take_snapshot(f"sim/{i}".encode(), codec.encode(held))
+    own, _ = step_cluster(empty_cluster(CATALOG, "sim", shards), reported)
+    store.take_snapshot(bus.key("sim", CLUSTER), codec.encode(own))
     exposition = Renderer(CATALOG, "sim", ExporterConfig(granularity="cluster")).render(
         store.publish()
     )
-    source = ViewSource(CATALOG, "sim", lambda: exposition, lambda: START_MS + 6_000)
+    source = ViewSource(CATALOG, "sim", lambda: exposition, lambda: START_MS + DISKS_MS + 1_000)
     with served(application(source)) as url:
         yield url
 
