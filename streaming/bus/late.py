@@ -1,4 +1,4 @@
-"""Sums of a view that are computed when somebody asks for one: mostly nobody does."""
+"""Totals of a view, which are computed on first use."""
 
 from __future__ import annotations
 

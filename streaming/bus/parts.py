@@ -65,7 +65,7 @@ def _whole(parts: Sequence[tuple[DecodedState, bytes]]) -> Whole | None:
 
 
 def parts_of(message: bytes) -> tuple[int, int]:
-    """The number of the part that a decodable message holds, and of how many; reads no rows."""
+    """The number of a part and how many there are, without reading rows."""
     with pa.ipc.open_stream(message) as reader:
         metadata = reader.schema.metadata
     return int(metadata[b"part"]), int(metadata[b"parts"])

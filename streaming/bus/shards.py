@@ -73,7 +73,7 @@ def with_known_shards(config: Config) -> Config | None:
 
 
 def with_shards_of_snapshots(config: Config) -> Config | None:
-    """The same for readers of snapshots, which refuse those of another number than is set.
+    """The same for readers, which refuse snapshots of another number of shards.
 
     Raises:
         BusError: the bus cannot be reached.

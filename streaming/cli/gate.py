@@ -104,7 +104,7 @@ def _answer(
     try:
         moment = at_parameters(url, at)
         if moment and wait:
-            raise MomentError("--wait waits for the present: leave it away with --at")
+            raise MomentError("--wait cannot be combined with --at")
         if url is None:
             config = load(ctx.obj)
         verdict = by_bus if url is None else by_exporter

@@ -321,6 +321,6 @@ def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metri
     from streaming.lab.demo import demo as show
 
     if ctx.obj is not None:
-        raise ConfigError("the demo brings its own configuration: leave --config away")
+        raise ConfigError("the demo brings its own configuration: omit --config")
     ports = Ports(port, metrics_port, prometheus_port, prometheus_port + 3)
     show(home, ports, seconds=seconds, scripts=scripts)

@@ -269,9 +269,7 @@ def _show_of_exporter(
     """Print the plan that an exporter makes, of now or of a past moment; nothing is changed."""
     moment = at_parameters(url, at)
     if changes:
-        raise PlanError(
-            "--url and --at print a plan: leave --apply, --watch and --out away with them"
-        )
+        raise PlanError("--apply, --watch and --out cannot be combined with --url or --at")
     given = {**parameters, "limit": MAX_ROWS, **moment}
     data = ask(str(url), f"plans/{name}", given, PlanData)
     note_moment(data)

@@ -12,9 +12,9 @@ import msgspec
 from streaming.cli.exporter_client import Url, ask
 from streaming.cli.options import ParameterType
 from streaming.history.moments import Moment, MomentError, moment, time_text
-from streaming.history.past import Span
 from streaming.history.report.model import Report
 from streaming.history.report.writing.render import FORMATS, Format, rendered
+from streaming.history.span import Span
 
 _ANSWER_WITHIN_S: Final = 900.0
 """Each cycle of the span is computed again: some minutes for a large cluster."""

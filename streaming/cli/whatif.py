@@ -97,7 +97,7 @@ def _command(question: Question) -> click.Command:
         source = _Source(config, url, at)
         for flag in flags.keys() & values.keys():
             if len(values) > 1:
-                raise WhatIfError(f"--{flag} is a question of its own: give it alone")
+                raise WhatIfError(f"--{flag} cannot be combined with other options")
             source.print_answer(flags[flag], {}, as_json)
             return
         if question.needs_one_of and not any(name in values for name in question.needs_one_of):

@@ -24,7 +24,8 @@ OBSERVATION_AGE: Final = _gauge(
 )
 LOSS: Final = Metric(
     "loss_info",
-    "1, with one sentence on which brokers can be lost, and on partitions that go with theirs.",
+    "1, with one sentence on which brokers can be lost, and on partitions that go offline with "
+    "their broker.",
     labels=("sentence",),
 )
 SHARDS: Final = _gauge("shards", "Shards whose snapshot has been read.")

@@ -117,7 +117,7 @@ class SnapshotReader:
         stood_s = time.monotonic() - self._turned_at_s
         if stood_s < STUCK_AFTER_S:
             return ""
-        return f"the reading of snapshots has stood still for {stood_s:.0f} s"
+        return f"no snapshots were read for {stood_s:.0f} s"
 
     def start(self) -> None:
         """Start reading."""

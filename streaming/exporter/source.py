@@ -13,7 +13,8 @@ from streaming.exporter.events.log import EventLog
 from streaming.exporter.events.stream import StreamCounts
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.history.moments import MomentError
-from streaming.history.past import Past, Span
+from streaming.history.past import Past
+from streaming.history.span import Span
 from streaming.questions.restart import RestartVerdict
 from twin.engine.catalog import Catalog
 

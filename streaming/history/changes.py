@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Meta
 
 from streaming.bus.view import Event
-from streaming.history.past import Span
+from streaming.history.span import Span
 from twin.declarations.declare import Severity
 from twin.declarations.table import Array, Int64
 from twin.engine.catalog import Catalog

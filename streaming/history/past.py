@@ -1,23 +1,14 @@
-"""What can be asked about the past, whoever keeps it: a capsule now."""
+"""The interface of a past; capsules and the archive implement it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from streaming.bus.view import ClusterView
-
-if TYPE_CHECKING:
-    from streaming.history.changes import ChangeTimes
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The time from one cycle to another, both included."""
-
-    begin_ms: int
-    end_ms: int
+from streaming.history.changes import ChangeTimes
+from streaming.history.span import Span
 
 
 @dataclass(frozen=True, slots=True)

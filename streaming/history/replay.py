@@ -14,7 +14,8 @@ from typing import Final
 
 from streaming.bus.view import view_of
 from streaming.history.moments import checked_in
-from streaming.history.past import PastView, Span
+from streaming.history.past import PastView
+from streaming.history.span import Span
 from streaming.history.stepping import States, nothing_yet, stepped
 from streaming.history.timeline import Timeline
 from twin.engine.catalog import Catalog

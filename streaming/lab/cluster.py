@@ -259,7 +259,7 @@ class LocalCluster:
         self._end(nodes, signal.SIGTERM, _STOP_DEADLINE_S if is_led else _LEADERLESS_DEADLINE_S)
         left = self._end(nodes, signal.SIGKILL, _KILL_DEADLINE_S)
         if left:
-            raise ClusterError(f"nodes {_listed(left)} do not end; see kafka-twin cluster status")
+            raise ClusterError(f"nodes {_listed(left)} did not stop; see kafka-twin cluster status")
 
     def term(self, node: int) -> None:
         """Ask one node to shut down: its leaders move first. Returns when it has ended.
@@ -318,7 +318,7 @@ class LocalCluster:
                 raise ClusterError(f"{self.home} has no cluster.json, so it is not removed")
             return
         if left := self._end(self.layout.ids, signal.SIGKILL, _KILL_DEADLINE_S):
-            raise ClusterError(f"nodes {_listed(left)} do not end")
+            raise ClusterError(f"nodes {_listed(left)} did not stop")
         shutil.rmtree(self.home)
 
     def _end(self, nodes: Iterable[int], number: signal.Signals, deadline_s: float) -> list[int]:
@@ -359,7 +359,7 @@ class LocalCluster:
         self._named([node])
         pid = self._status(node).pid
         if pid is None:
-            raise ClusterError(f"node {node} does not run")
+            raise ClusterError(f"node {node} is not running")
         return pid
 
 

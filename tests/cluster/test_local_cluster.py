@@ -89,7 +89,7 @@ def test_a_killed_node_is_gone_at_once_and_comes_back_alone(whole: LocalCluster)
     assert after[2] == NodeStatus(3, None, before[2].port, "az-c", "stopped")
     with pytest.raises(ProcessLookupError):
         os.kill(before[2].pid or 0, 0)  # reaped: not even a zombie
-    with pytest.raises(ClusterError, match="node 3 does not run"):
+    with pytest.raises(ClusterError, match="node 3 is not running"):
         whole.kill(3)
 
     whole.start()

@@ -147,7 +147,7 @@ def test_reading_that_stands_still_is_said_after_two_minutes():
     reader = SnapshotReader(Config(), lambda: None)
     assert reader.why_stuck == ""
     reader._turned_at_s -= STUCK_AFTER_S
-    assert reader.why_stuck == "the reading of snapshots has stood still for 120 s"
+    assert reader.why_stuck == "no snapshots were read for 120 s"
 
 
 def test_a_view_is_rendered_at_its_first_scrape_and_copied_at_the_next():

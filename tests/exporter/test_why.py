@@ -93,13 +93,15 @@ def test_what_was_found_is_told():
     def of(topic: str) -> str:
         return "\n".join(client.get(f"/api/v1/partitions/{topic}/0/why").json()["sentences"])
 
-    assert "Broker 3 catches up since 1799999995000 ms and has 0.6 of it; 10.0 s are left." in of(
-        "moves"
+    assert (
+        "Broker 3 catches up since 2027-01-15T07:59:55.000Z and has 0.6 of it; 10.0 s are left."
+        in of("moves")
     )
     assert "and does not move: stuck idle." in of("idle")
     assert "An unclean election of broker 3 would lose 50 records." in of("idle")
-    assert "left the ISR at 1800000000000 ms: nothing that the twin observes explains it." in of(
-        "moved"
+    assert (
+        "left the ISR at 2027-01-15T08:00:00.000Z: nothing that the twin observes explains it."
+        in of("moved")
     )
     assert "KIP-501 would not have kept it either." in of("moved")
     assert "Consumers sent to broker 2 read offsets 0 to before 90 from remote storage" in of(
@@ -115,7 +117,8 @@ def test_every_number_is_in_the_json_of_the_partition():
         known = numbers_of(client.get(path).json())
         answer = client.get(f"{path}/why").json()
         for sentence in answer["sentences"]:
-            bare = re.sub(r"KIP-\d+", "", sentence).replace(f"{answer['topic']}-", "")
+            bare = re.sub(r"KIP-\d+|2027-[\dT:.-]+Z", "", sentence)
+            bare = bare.replace(f"{answer['topic']}-", "")
             said = {float(each) for each in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", bare)}
             assert said <= known, sentence
 

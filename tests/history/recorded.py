@@ -10,8 +10,9 @@ import msgspec
 
 from streaming.history.capsules.saving import Recorded
 from streaming.history.changes import ChangeTimes
-from streaming.history.past import PastView, Span
+from streaming.history.past import PastView
 from streaming.history.replay import Replay
+from streaming.history.span import Span
 from streaming.history.timeline import Timeline, timeline_of
 from streaming.query.events import changed
 from tests.simulator.shard import Shape, SimulatedShard

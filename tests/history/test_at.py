@@ -16,7 +16,8 @@ from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import ViewSource
 from streaming.history.changes import ChangeTimes
 from streaming.history.moments import AT
-from streaming.history.past import Past, PastView, Span
+from streaming.history.past import Past, PastView
+from streaming.history.span import Span
 from streaming.runtime.clock import utc_text
 from tests.asking import a_view
 from tests.builders import NOW_MS, Partition, a_state

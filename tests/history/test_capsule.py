@@ -270,10 +270,13 @@ def test_a_script_that_asks_a_capsule_gets_no_verdict_of_now(served: str):
     [
         ("whatif lose --broker 1 --at -15m", "--at asks an exporter that knows the past"),
         ("plan order --at -15m", "--at asks an exporter that knows the past"),
-        ("plan order --apply --at -15m --url http://x", "leave --apply, --watch and --out away"),
-        ("plan demote --broker 1 --apply --at -1m --url http://x", "leave --apply, --watch and"),
-        ("gate restart --broker 1 --wait 1m --at -15m --url http://x", "--wait waits for the"),
-        ("plan roll --wait 1m --at -15m --url http://x", "--wait waits for the present"),
+        ("plan order --apply --at -15m --url http://x", "--apply, --watch and --out cannot be"),
+        (
+            "plan demote --broker 1 --apply --at -1m --url http://x",
+            "--apply, --watch and --out cannot",
+        ),
+        ("gate restart --broker 1 --wait 1m --at -15m --url http://x", "--wait cannot be combined"),
+        ("plan roll --wait 1m --at -15m --url http://x", "--wait cannot be combined with --at"),
         ("gate restart --broker 1 --at -15m", "--at asks an exporter that knows the past"),
     ],
 )
@@ -371,11 +374,11 @@ def test_members_are_not_read_beyond_their_limits(
     large = changed(file, tmp_path / "c", lambda members: members.update({"index": bytes(5 << 20)}))
     assert large.stat().st_size < 2 << 20  # it is small on disk
     monkeypatch.setattr(layout, "MOST_INDEX_BYTES", 1 << 20)
-    assert "index has 5242880 bytes, at most are 1048576" in refusal(large)
+    assert "index has 5242880 bytes; the limit is 1048576" in refusal(large)
     monkeypatch.setattr(layout, "MOST_MEMBERS", 3)
     assert "too many members" in refusal(file)
     monkeypatch.setattr(layout, "MOST_FILE_BYTES", 1_000)
-    assert "at most are 1000" in refusal(file)
+    assert "the limit is 1000" in refusal(file)
 
 
 def test_a_member_that_lies_about_its_size_is_refused(file: Path, tmp_path: Path):
@@ -432,9 +435,9 @@ def a_state() -> Any:
     [
         ({"shards": 0}, "it has 0 shards"),
         ({"shards": 1 << 40}, "it has 1099511627776 shards"),
-        ({"begin_ms": -1}, "its span is not a span"),
+        ({"begin_ms": -1}, "its span is invalid"),
         ({"proposals": ["../../x"]}, "proposals that this kafka-twin does not have"),
-        ({"cluster": "a\nb"}, "the cluster's name is not a name"),
+        ({"cluster": "a\nb"}, "the cluster's name is too long or not printable"),
         ({"cycles": "many"}, "Expected `int`"),
     ],
 )

@@ -18,7 +18,7 @@ from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.saving import save
 from streaming.history.changes import MOST_BUCKETS, ChangeTimes
 from streaming.history.moments import time_text
-from streaming.history.past import Span
+from streaming.history.span import Span
 from tests.history.recorded import INTERVAL_MS, a_recording, at, with_events
 from tests.history.test_at import LIVE
 from tests.simulator.shard import Shape

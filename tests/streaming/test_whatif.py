@@ -62,7 +62,7 @@ def test_json_has_the_same_as_plain_data():
         ),
         (["bootstrap"], "Missing option '--broker'"),
         (["lose", "--broker", "-1"], "Invalid value for '--broker': '-1' is not a number"),
-        (["lose", "--each", "--broker", "1"], "--each is a question of its own: give it alone"),
+        (["lose", "--each", "--broker", "1"], "--each cannot be combined with other options"),
         (["retention"], "give a retention: --local-ms 1h"),
     ],
 )

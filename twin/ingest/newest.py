@@ -14,7 +14,7 @@ from twin.engine.state import ShardState
 
 
 def with_newest(state: ShardState, frame: Frame, kind: type[SparseTable]) -> ShardState:
-    """The state with the answers of the frame, where it has none that is as new.
+    """Keep the newer answer of each partition.
 
     ``kind``: a table with one row a partition, ``read_at_ms``, and columns of the frame. Of two
     rows about a partition the first counts.

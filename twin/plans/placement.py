@@ -172,7 +172,7 @@ def reach(of: Placement) -> Reach:
 
 
 def _of_pairs(of: Placement, harm: Harm) -> tuple[Int64, Int64]:
-    """[B, B] partitions that a pair of brokers harms so; and those of them beyond each alone.
+    """[B, B] partitions that a pair of brokers harms so; and those beyond what each does alone.
 
     The first has each pair once, at the lower broker first.
     """

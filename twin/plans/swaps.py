@@ -131,7 +131,7 @@ class Swaps:
     # ------------------------------------------------------------ pairs
 
     def _weight(self) -> Int64:
-        """[P] what a pair counts for: one that goes offline, for more than all under min ISR."""
+        """[P] the weight of a pair: one offline outweighs all under min ISR."""
         harm = self.placement.harm(2)
         offline = np.where(self.placement.harm(1) < Harm.OFFLINE, harm == Harm.OFFLINE, False)
         under = (self.placement.harm(1) == Harm.NONE) & (harm == Harm.UNDER_MIN_ISR)

@@ -121,7 +121,7 @@ def _by_set(sets: Int64) -> Iterator[tuple[Rows | slice, int]]:
 
 
 def _rack_sets(on_rack: Int64) -> Iterator[tuple[int, Int64]]:
-    """Each slot, with [P] the set of slots in its rack where it is the first of them, else 0."""
+    """For each slot, [P] the bits of its rack's slots if it is the first of them, else 0."""
     for slot in range(on_rack.shape[1]):
         rack = on_rack[:, slot]
         same = (on_rack == rack[:, None]) & (rack != UNKNOWN)[:, None]

@@ -1,4 +1,4 @@
-"""Where the records of the leader epoch before end, for partitions whose leader has changed.
+"""End offset of the previous leader epoch, for partitions whose leader has changed.
 
 A new leader begins its epoch at its log end. Its first sample may come seconds later and be higher,
 so the leader is asked once, in the cycle that lists its epoch first: what the log of the former

@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.history.past import Span
+from streaming.history.span import Span
 from streaming.questions.parameters import DEFAULT_ROWS
 from streaming.questions.single_loss import SingleLoss, single_loss
 from streaming.runtime.kafka.uuids import uuid_text

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from streaming.history.moments import time_text
 from twin.arrays.plain import counted
 from twin.kafka.internal_topics import STOPPING_RISKS
 
@@ -66,11 +67,11 @@ def _shrinks(partition: PartitionData) -> Iterator[str]:
     kept = [each["would_have_stayed"] for each in partition.get("kip501") or ()]
     for i, each in enumerate(partition.get("isr_shrinks") or ()):
         back = each["rejoined_at_ms"]
-        rest = "It is not back." if back is None else f"It was back at {back} ms."
+        rest = "It is not back." if back is None else f"It was back at {time_text(back)}."
         stayed = _STAYED[kept[i]] if i < len(kept) else ""
         yield (
             f"Broker {each['broker']}, led by broker {each['leader']}, left the ISR at "
-            f"{each['at_ms']} ms: {each['meaning']}. {rest}{stayed}"
+            f"{time_text(each['at_ms'])}: {each['meaning']}. {rest}{stayed}"
         )
     if thrash := partition.get("isr_thrash"):
         yield (
@@ -82,7 +83,7 @@ def _shrinks(partition: PartitionData) -> Iterator[str]:
 
 def _catching_up(partition: PartitionData) -> Iterator[str]:
     for each in partition.get("catching_up") or ():
-        begins = f"Broker {each['broker']} catches up since {each['since_ms']} ms"
+        begins = f"Broker {each['broker']} catches up since {time_text(each['since_ms'])}"
         if each["stuck"]:
             yield f"{begins} and does not move: {_words(each['stuck'])}."
         elif each["progress"] is None:

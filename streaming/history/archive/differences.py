@@ -188,14 +188,14 @@ def _changed(
 
 
 def _taken(values: Array, row: Array) -> Array:
-    """The rows with those numbers; what a row without a number has is of no importance."""
+    """The rows with those numbers; rows numbered -1 get arbitrary values."""
     if len(values):
         return values[row]
     return np.zeros((len(row), *values.shape[1:]), values.dtype)
 
 
 def _wide(values: Array, slots: int) -> Array:
-    """[P, slots] the same; what an added slot has means that no replica is there."""
+    """[P, slots] the same, padded with the value of a slot without a replica."""
     if values.shape[1] == slots:
         return values
     wide = np.full((len(values), slots), NO_BROKER, values.dtype)

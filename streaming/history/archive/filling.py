@@ -61,7 +61,7 @@ class Filler:
         self._tables, self._read, self._working = tables, read, working
 
     def archived(self, newest: Mapping[int, int]) -> Mapping[int, ShardState]:
-        """By shard, the newest state in the archive of a cycle that all shards have one of.
+        """By shard, the state of the newest archived cycle that every shard has.
 
         Args:
             newest: the newest archived cycle of each shard.
@@ -105,7 +105,7 @@ class Filler:
         [begin_ms] = {state.observed_at_ms for state in begins.values()}
         of_shards = begins.keys() - {CLUSTER}
         if not of_shards:
-            raise NotFilledError("the cluster's own state follows from those of all shards")
+            raise NotFilledError("the states of some shards are missing")
         messages = self._read(begin_ms, until_ms)
         timeline = timeline_of(messages, self._cluster, self._shards, self._catalog.observations)
         place = {cycle.at_ms: n for n, cycle in enumerate(timeline.cycles)}

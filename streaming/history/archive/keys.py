@@ -32,7 +32,7 @@ class PartitionRows:
 
     @property
     def count(self) -> int:
-        """P."""
+        """The number of partitions."""
         return len(self.base)
 
     @property

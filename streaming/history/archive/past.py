@@ -37,7 +37,8 @@ from streaming.history.archive.scanning import wanted_rows
 from streaming.history.archive.sparse_rows import SparseRows, by_shard
 from streaming.history.changes import ChangeTimes
 from streaming.history.moments import MomentError, checked_in, time_text
-from streaming.history.past import PastView, Span
+from streaming.history.past import PastView
+from streaming.history.span import Span
 from twin.cluster import empty_cluster
 from twin.declarations.table import UNKNOWN, Array
 from twin.engine.catalog import Catalog

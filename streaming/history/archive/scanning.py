@@ -1,4 +1,4 @@
-"""Reads rows of the archive's files without what nobody wants of them.
+"""Reads only the wanted rows and columns of the archive's files.
 
 Most columns of most rows are null, and Parquet notes of each group of rows how many, and which
 times and shards there are. So the whole rows at the beginning of an hour, other shards, and columns

@@ -54,7 +54,7 @@ class Writer:
         self._schemas = schemas(state.catalog)
 
     def state(self) -> list[bytes]:
-        """The whole state; returned are its messages."""
+        """Add the whole state; return its messages."""
         messages = codec.encode_parts(self._state)
         self._messages(STATE, messages)
         return messages

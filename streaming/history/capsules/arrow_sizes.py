@@ -1,4 +1,4 @@
-"""How large Arrow's buffers become when they are decompressed, before they are.
+"""Bounds what Arrow's buffers decompress to, before they are decompressed.
 
 A message of a few kilobytes may say that it holds terabytes, and Arrow allocates what it says. Each
 compressed buffer begins with its own size; where the buffers are is in the metadata of a record

@@ -1,4 +1,4 @@
-"""Other names for the names of a cluster: the same one for the same name, and no way back.
+"""Irreversible pseudonyms for the names of a cluster, the same within a capsule.
 
 A name is the keyed digest of the original. The key is random and is kept nowhere.
 """

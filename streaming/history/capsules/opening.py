@@ -132,9 +132,9 @@ class Capsule:
         if not 0 < manifest.shards <= layout.MOST_SHARDS:
             raise ValueError(f"it has {manifest.shards} shards")
         if not 0 <= manifest.begin_ms <= manifest.end_ms < 1 << 46:
-            raise ValueError("its span is not a span")
+            raise ValueError("its span is invalid")
         if not manifest.cluster.isprintable() or len(manifest.cluster) > 1_000:
-            raise ValueError("the cluster's name is not a name")
+            raise ValueError("the cluster's name is too long or not printable")
         return manifest
 
     def _catalog(self) -> Catalog:
@@ -209,7 +209,7 @@ class Capsule:
                 raise ValueError("a message has no place")
             message = chunk[place.start : place.start + place.size_bytes]
             if len(message) != place.size_bytes:
-                raise ValueError("a message ends behind its chunk")
+                raise ValueError("a message ends after its chunk")
             arrow_sizes.check(message, MOST_EXPANDED_BYTES)
             _check_slots(message)
             return message
@@ -237,11 +237,11 @@ class Capsule:
         if info is None:
             raise ValueError(f"{name} is missing")
         if info.file_size > most_bytes:
-            raise ValueError(f"{name} has {info.file_size} bytes, at most are {most_bytes}")
+            raise ValueError(f"{name} has {info.file_size} bytes; the limit is {most_bytes}")
         with self._file.open(info) as member:
             content = member.read(most_bytes + 1)
         if len(content) != info.file_size:
-            raise ValueError(f"{name} has not the size that it says")
+            raise ValueError(f"{name} does not have the size that it states")
         return content
 
 
@@ -253,7 +253,7 @@ class _FormatVersion(msgspec.Struct):
 def _check_size(file: IO[bytes], size: int) -> None:
     """Refuse a file, or a directory in it, that is too large, before the whole of it is read."""
     if size > layout.MOST_FILE_BYTES:
-        raise ValueError(f"it has {size} bytes, at most are {layout.MOST_FILE_BYTES}")
+        raise ValueError(f"it has {size} bytes; the limit is {layout.MOST_FILE_BYTES}")
     file.seek(max(size - _END_BYTES - _MOST_COMMENT_BYTES, 0))
     tail = file.read()
     at = tail.rfind(_END)
@@ -272,7 +272,7 @@ def _members(file: ZipFile) -> Mapping[str, ZipInfo]:
     infos: dict[str, ZipInfo] = {}
     for info in file.infolist():
         if info.filename in infos:
-            raise ValueError("a member is there twice")
+            raise ValueError("a member occurs twice")
         if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or info.flag_bits & 1:
             raise ValueError("a member is encrypted, or compressed in another way")
         infos[info.filename] = info

@@ -11,7 +11,8 @@ import msgspec
 from streaming.bus.view import Event
 from streaming.history.capsules.opening import Capsule
 from streaming.history.changes import ChangeTimes
-from streaming.history.past import PastView, Span
+from streaming.history.past import PastView
+from streaming.history.span import Span
 
 
 class CapsulePast:

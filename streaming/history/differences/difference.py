@@ -223,7 +223,7 @@ def _page(parts: Sequence[Difference], limit: int, offset: int) -> list[Partitio
 
 
 def _objects(part: Difference, places: Array) -> Iterator[PartitionDifference]:
-    """Those in both states have the first places, then come those that came, then that went."""
+    """In the order changed, added, removed."""
     was, now, names = part.before, part.after, part.after.catalog.risk_names
     isrs = differences.isr_of(was), differences.isr_of(now)
     assigned = differences.assignment_of(was), differences.assignment_of(now)
@@ -287,7 +287,7 @@ def _standings(view: ClusterView) -> Mapping[int, BrokerStanding]:
 
 
 def _topics(pairs: Sequence[tuple[ShardState, ShardState]]) -> list[TopicDifference]:
-    """By name; each shard has the settings of the cluster, which are said once."""
+    """By name; the settings of the cluster once, not for each shard."""
     found: dict[str, Mapping[str, Any]] = {}
     for was, now in pairs:
         found = {**differences.settings(was, now), **found}
