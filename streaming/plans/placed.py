@@ -14,8 +14,8 @@ from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 from twin.declarations.table import NO_BROKER, Float64, Int32, Int64, Rows
 from twin.engine.state import ShardState
-from twin.plans.moving import copied_bytes
 from twin.plans.placement import Placement, Reach, placement
+from twin.questions.incoming import copied_bytes
 from twin.rules.brokers.racks import rack_names, racks_of
 from twin.tables.state import Brokers
 
