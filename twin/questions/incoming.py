@@ -19,11 +19,10 @@ from twin.arrays.slots import any_slot
 from twin.declarations.signature import parameters
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Float64, Int32, Int64, Rows
 from twin.engine.state import ShardState
-from twin.questions.whatif import electorate_of, is_judged, on_brokers
+from twin.questions.whatif import Loss, is_judged, on_brokers
 from twin.rules.brokers.log_dirs import ReplicaDirs
 from twin.rules.disks.curves import LogTables, sums_by_directory
 from twin.rules.disks.points import POINTS_S
-from twin.rules.election.next_leader import elected_without
 from twin.rules.partitions.growth import RecordSizes
 from twin.rules.partitions.leaders import Leaders, Roles, has_flag
 from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn
@@ -90,24 +89,28 @@ class Incoming:
 
 def together(parts: Sequence[Incoming]) -> Incoming:
     """What all shards say, side by side."""
-    growths = [part.growths for part in parts]
-    empty = np.zeros(0)
-
-    def joined(values: Iterable[Array], none: Array = empty) -> Array:
-        return np.concatenate([none, *values])
-
     return Incoming(
-        joined(part.broker for part in parts).astype(np.int32),
-        joined(part.directory for part in parts).astype(np.int64),
-        joined(part.bytes for part in parts),
-        Growths(
-            joined(each.broker for each in growths).astype(np.int32),
-            joined(each.directory for each in growths).astype(np.int64),
-            joined((each.least_bytes for each in growths), np.zeros((0, len(POINTS_S)))),
-            joined((each.most_bytes for each in growths), np.zeros((0, len(POINTS_S)))),
-            joined(each.judged_bytes for each in growths),
-        ),
+        _joined(part.broker for part in parts).astype(np.int32),
+        _joined(part.directory for part in parts).astype(np.int64),
+        _joined(part.bytes for part in parts),
+        growths_together([part.growths for part in parts]),
     )
+
+
+def growths_together(parts: Sequence[Growths]) -> Growths:
+    """What all shards say, side by side."""
+    none = np.zeros((0, len(POINTS_S)))
+    return Growths(
+        _joined(each.broker for each in parts).astype(np.int32),
+        _joined(each.directory for each in parts).astype(np.int64),
+        _joined((each.least_bytes for each in parts), none),
+        _joined((each.most_bytes for each in parts), none),
+        _joined(each.judged_bytes for each in parts),
+    )
+
+
+def _joined(values: Iterable[Array], none: Array | None = None) -> Array:
+    return np.concatenate([np.zeros(0) if none is None else none, *values])
 
 
 def copied_bytes(state: ShardState) -> Float64:
@@ -118,6 +121,18 @@ def copied_bytes(state: ShardState) -> Float64:
     if state[Configs].cluster_wide("last_tiered_fetch") == 1:
         return state[BootstrapOn].bytes_estimate
     return state[BootstrapOff].bytes_estimate
+
+
+def held_bytes(state: ShardState) -> Float64:
+    """[P] bytes that a replica like the leader's has on disk, NaN where that is unknown.
+
+    With KIP-1023 a new one copies less at first, and grows until it has as much.
+    """
+    return _known(state[Leaders].local_log_bytes)
+
+
+def _known(size: Int64) -> Float64:
+    return np.where(size == UNKNOWN, np.nan, size)
 
 
 def added(state: ShardState, row: Rows, broker: Int32) -> Incoming:
@@ -133,24 +148,45 @@ def added(state: ShardState, row: Rows, broker: Int32) -> Incoming:
     return Incoming(
         to.astype(np.int32),
         np.full(len(to), UNKNOWN, np.int64),
-        copied_bytes(state)[row[at]],
+        held_bytes(state)[row[at]],
         grown(state, row, broker, np.full(broker.shape, UNKNOWN, np.int64)),
     )
 
 
-def replacing(state: ShardState, lost: Collection[int]) -> Incoming:
-    """The replicas that empty brokers in place of the lost ones copy from who leads then.
+def replacing(state: ShardState, loss: Loss, lost: Collection[int]) -> Incoming:
+    """The replicas that empty brokers in place of the lost ones get from who leads then.
 
-    Those that nobody else can lead are left out: there is nothing to copy them from.
+    Those that nobody else can lead are left out: there is nothing to copy them from. Of what they
+    take from then on nothing is said: the curves of the lost brokers have it, see ``grown_on``.
     """
-    assignment, partitions = state[Assignment].broker, state[Partitions]
+    assignment, leader = state[Assignment].broker, state[Partitions].leader.copy()
+    leader[loss.row] = np.where(
+        on_brokers(leader[loss.row], lost), loss.kafka.leader, leader[loss.row]
+    )
+    has_source = is_judged(state) & (leader != NO_BROKER)
     mine = on_brokers(assignment, lost) & state[Roles].is_assigned
+    row, slot = np.nonzero(mine)
+    row, slot = row[has_source[row]], slot[has_source[row]]
+    is_source = assignment[row] == leader[row][:, None]
+    size = state[Replicas].local_log_bytes[row, is_source.argmax(axis=1)]
+    return Incoming(
+        assignment[row, slot].astype(np.int32),
+        np.full(len(row), UNKNOWN, np.int64),
+        _known(np.where(any_slot(is_source), size, UNKNOWN)),
+        growths_together([]),
+    )
+
+
+def grown_on(state: ShardState, brokers: Collection[int], *, chosen: bool) -> Growths:
+    """What the logs of brokers take from now on, if they are as those of their leaders.
+
+    ``chosen``: Kafka chooses their directories anew.
+    """
+    mine = on_brokers(state[Assignment].broker, brokers) & state[Roles].is_assigned
     row = np.flatnonzero(any_slot(mine) & is_judged(state))
-    leader = partitions.leader.copy()
-    leader[row] = elected_without(electorate_of(state).take(row), mine[row]).leader
-    then = state.with_tables(replace(partitions, leader=leader))
-    has_source = mine[row] & (leader[row] != NO_BROKER)[:, None]
-    return added(then, row, np.where(has_source, assignment[row], NO_BROKER).astype(np.int32))
+    directory = state[ReplicaDirs].number[row].astype(np.int64)
+    who = np.where(mine[row], state[Assignment].broker[row], NO_BROKER).astype(np.int32)
+    return grown(state, row, who, np.full_like(directory, UNKNOWN) if chosen else directory)
 
 
 def under_way(state: ShardState) -> Incoming:
@@ -172,7 +208,7 @@ def under_way(state: ShardState) -> Incoming:
     lacks = np.where(is_known, np.maximum(end - np.maximum(own, begins), 0), 0)
     size = np.where(lacks == 0, 0.0, lacks * state[RecordSizes].bytes_per_record[row])
     is_new = has_flag(flags[row, slot], ReplicaFlags.ADDING) & (own == UNKNOWN)
-    size = np.where(is_known, size, np.where(is_new, copied_bytes(state)[row], np.nan))
+    size = np.where(is_known, size, np.where(is_new, held_bytes(state)[row], np.nan))
     broker, directory = state[Assignment].broker, state[ReplicaDirs].number.astype(np.int64)
     # The curves of their volumes have all others already.
     fresh = np.zeros(waits.shape, bool)
@@ -205,7 +241,7 @@ def grown(state: ShardState, row: Rows, broker: Int32, directory: Int64) -> Grow
         if len(here):
             taken = few.take(row[here])
             parts.append(_grown(taken, broker[here, slot], directory[here, slot]))
-    return together([_without_replicas(each) for each in parts]).growths
+    return growths_together(parts)
 
 
 def _grown(state: ShardState, broker: Int32, directory: Int64) -> Growths:
@@ -234,10 +270,6 @@ def _grown(state: ShardState, broker: Int32, directory: Int64) -> Growths:
         curve(sums.most_bytes),
         sums.judged_bytes[first],
     )
-
-
-def _without_replicas(growths: Growths) -> Incoming:
-    return Incoming(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0), growths)
 
 
 _LOGS: Final = parameters(LogTables)

@@ -96,6 +96,7 @@ class Disks:
     most: Float64  # [V, H]
     now_ms: int
     is_empty: bool = False
+    has_growths: bool = False  # the curves are already those of the logs that come
 
     @property
     def broker(self) -> Int32:
@@ -124,20 +125,46 @@ def disks_of(own: ShardState) -> Disks | None:
 
 
 def emptied(disks: Disks) -> Disks:
-    """The same disks with nothing on them: those of a broker that replaces another one."""
+    """The same disks with nothing on them, of a broker that gets the same logs as now."""
     return replace(
-        still(disks), usable=disks.dirs.total_bytes[disks.rows].astype(np.float64), is_empty=True
+        disks,
+        usable=disks.dirs.total_bytes[disks.rows].astype(np.float64),
+        is_known=np.ones(len(disks.rows), bool),
+        is_empty=True,
+        has_growths=True,
     )
 
 
 def still(disks: Disks) -> Disks:
-    """The disks of brokers that are away: nothing is written there, and nobody lists them."""
-    count = len(disks.rows)
-    none = np.zeros((count, len(POINTS_S)))
+    """The same disks of brokers that are out: nothing is written there, and nobody lists them."""
+    none = np.zeros(disks.after_s.shape)
     return replace(
-        disks, is_known=np.ones(count, bool), is_blind=np.zeros(count, bool),
-        after_s=np.tile(POINTS_S, (count, 1)), least=none, most=none,
-    )  # fmt: skip
+        disks,
+        is_known=np.ones(len(none), bool),
+        is_blind=np.zeros(len(none), bool),
+        least=none,
+        most=none,
+        has_growths=False,
+    )
+
+
+def later(disks: Disks, after_s: float) -> Disks:
+    """The disks of brokers that write nothing for so long, and then go on as all others do."""
+
+    def moved(curves: Float64) -> Float64:
+        ahead = np.empty(curves.shape)
+        for row, (at_s, curve) in enumerate(zip(disks.after_s, curves, strict=True)):
+            then = np.interp(np.append(POINTS_S, 0.0) + after_s, at_s, curve)
+            ahead[row] = then[:-1] - then[-1]
+        return ahead
+
+    return replace(
+        disks,
+        after_s=np.tile(POINTS_S, (len(disks.rows), 1)),
+        least=moved(disks.least),
+        most=moved(disks.most),
+        has_growths=True,
+    )
 
 
 # ---------------------------------------------------------------- what volumes receive
@@ -243,7 +270,7 @@ def _received(
     is_too_much = is_complete and len(free) > 0
     is_too_much &= bool(free.sum() > usable[most > 0].sum() or free.max(initial=0.0) > largest)
     chosen = float(free.sum())
-    grows_least, grows_most, judged = _growths(
+    grows_least, grows_most, judged = growths_on(
         disks, volume, incoming.growths, broker,
         np.stack([up[fewest], down[most]]) / chosen if chosen else np.stack([most > 0] * 2),
     )  # fmt: skip
@@ -251,7 +278,7 @@ def _received(
         size, volume, here + up[fewest], here + down[most], np.zeros(count),
         (unclear + np.minimum(most, int(is_unknown[~settled].sum()))).astype(np.int64),
         grows_least, grows_most,
-        is_blind=bool(judged <= JUDGED * known.sum() and known.sum() > 0),
+        is_blind=bool(not disks.has_growths and known.any() and judged <= JUDGED * known.sum()),
         gap=Gap.NONE if is_complete or settled.all() else Gap.DISKS,
         is_too_much=is_too_much,
     )  # fmt: skip
@@ -263,7 +290,7 @@ def place_of(disks: Disks, volume: Rows, broker: Array, directory: Int64) -> Row
     return keys.find(volume.astype(np.int64), at.astype(np.int64))
 
 
-def _growths(
+def growths_on(
     disks: Disks, volume: Rows, growths: Growths, broker: int, share: Array
 ) -> tuple[Float64, Float64, float]:
     """[C, H], [C, H] what the logs that came take, and how many bytes of them are judged.
@@ -340,19 +367,23 @@ def _filled_up(logs: Int64, new: int) -> tuple[Int64, Int64]:
 # ---------------------------------------------------------------- verdicts
 
 
-def judged(disks: Disks, broker: int, got: Received, not_before_ms: float = 0.0) -> BrokerRoom:
-    """The verdict on a broker: that on its worst volume among those that receive something."""
+def judged(disks: Disks, broker: int, got: Received, from_ms: float | None = None) -> BrokerRoom:
+    """The verdict on a broker: that on its worst volume among those that receive something.
+
+    ``from_ms``: when it comes, if not now.
+    """
     needed, unknown = float(np.nansum(got.size)), int(np.isnan(got.size).sum())
     volume = got.volume
     if not len(volume):
         return nowhere(broker, got.size)
     usable, after_s = disks.usable[volume] + got.freed, disks.after_s[volume]
     is_blind = disks.is_blind[volume] | got.is_blind
+    begin_ms = disks.now_ms if from_ms is None else from_ms
 
     def full_at(taken: Float64, comes: Float64) -> Float64:
         at_s = first_full_s(after_s, taken + comes[:, None], usable)
-        at_ms: Float64 = disks.now_ms + 1_000 * np.where(is_blind & np.isinf(at_s), np.nan, at_s)
-        return np.maximum(at_ms, not_before_ms)
+        at_ms: Float64 = begin_ms + 1_000 * np.where(is_blind & np.isinf(at_s), np.nan, at_s)
+        return at_ms
 
     earliest = full_at(disks.most[volume] + got.grows_most, got.most)
     latest = full_at(disks.least[volume] + got.grows_least, got.least)

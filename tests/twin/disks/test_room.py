@@ -26,8 +26,18 @@ from tests.twin.disks.stage import (
     volumes,
 )
 from twin.engine.state import ShardState
-from twin.questions.incoming import added, replacing, together, under_way
-from twin.questions.room import BrokerRoom, Fit, Gap, _filled_up, disks_of, emptied, room_for
+from twin.questions.incoming import added, grown_on, replacing, together, under_way
+from twin.questions.room import (
+    BrokerRoom,
+    Fit,
+    Gap,
+    _filled_up,
+    disks_of,
+    emptied,
+    room_for,
+    still,
+)
+from twin.questions.whatif import lose
 
 HELD = 5_820 * MB
 """Of a partition that has been written for an hour, and for the 37 minutes of the cycles."""
@@ -121,10 +131,20 @@ def test_a_broker_that_replaces_another_one_has_its_disks_empty():
     state, own = shards([Growing()], 36)
     disks = disks_of(own)
     assert disks is not None
-    [room] = room_for(emptied(disks), replacing(state, [1]), [state])
+    coming = replacing(state, lose(state, [1]), [1])
+    [room] = room_for(emptied(disks), coming)
     assert (room.broker, room.needed_bytes, room.free_bytes) == (1, HELD, 500 * GB)
-    assert hours(room.full_at_latest_ms, own) == pytest.approx((500 * GB - HELD) / MB / HOUR_S)
-    assert room_for(emptied(disks), replacing(state, [1, 2]), [state]) == [], "nobody has it"
+    full_h = (500 * GB - HELD) / MB / HOUR_S
+    # The curves of its volumes go on; those of its logs, one by one, say the same.
+    assert hours(room.full_at_latest_ms, own) == pytest.approx(full_h)
+    apart = replace(coming, growths=grown_on(state, [1], chosen=True))
+    [other] = room_for(still(emptied(disks)), apart)
+    assert hours(other.full_at_latest_ms, own) == pytest.approx(full_h)
+
+
+def test_what_nobody_else_has_cannot_be_replaced():
+    state, _ = shards([Growing()], 36)
+    assert len(replacing(state, lose(state, [1, 2]), [1, 2]).broker) == 0
 
 
 # ---------------------------------------------------------------- under way
