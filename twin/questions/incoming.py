@@ -234,8 +234,10 @@ def grown(state: ShardState, row: Rows, broker: Int32, directory: Int64) -> Grow
         broker: [N, A] brokers that have the log, NO_BROKER behind the last.
         directory: [N, A] number of the directory there; UNKNOWN where Kafka chooses.
     """
+    parts: list[Growths] = []
+    if not len(row):
+        return growths_together(parts)
     few = state.with_only(_LOGS)
-    parts = []
     for slot in range(broker.shape[1]):  # replicas of a partition, of which there are few
         here = np.flatnonzero(broker[:, slot] != NO_BROKER)
         if len(here):
