@@ -67,6 +67,7 @@ class Incoming:
     broker: Int32
     directory: Int64  # number of it, UNKNOWN where Kafka chooses, or the broker has one
     bytes: Float64  # that are still to be copied; NaN where that is unknown
+    is_new: Bool  # the curves of its volume do not have it: the growths do
     growths: Growths
 
     @property
@@ -79,7 +80,7 @@ class Incoming:
         mine, grow = np.isin(self.broker, brokers), np.isin(self.growths.broker, brokers)
         growths = self.growths
         return Incoming(
-            self.broker[mine], self.directory[mine], self.bytes[mine],
+            self.broker[mine], self.directory[mine], self.bytes[mine], self.is_new[mine],
             Growths(
                 growths.broker[grow], growths.directory[grow], growths.least_bytes[grow],
                 growths.most_bytes[grow], growths.judged_bytes[grow],
@@ -93,6 +94,7 @@ def together(parts: Sequence[Incoming]) -> Incoming:
         _joined(part.broker for part in parts).astype(np.int32),
         _joined(part.directory for part in parts).astype(np.int64),
         _joined(part.bytes for part in parts),
+        _joined(part.is_new for part in parts).astype(bool),
         growths_together([part.growths for part in parts]),
     )
 
@@ -149,6 +151,7 @@ def added(state: ShardState, row: Rows, broker: Int32) -> Incoming:
         to.astype(np.int32),
         np.full(len(to), UNKNOWN, np.int64),
         held_bytes(state)[row[at]],
+        np.ones(len(to), bool),
         grown(state, row, broker, np.full(broker.shape, UNKNOWN, np.int64)),
     )
 
@@ -173,6 +176,7 @@ def replacing(state: ShardState, loss: Loss, lost: Collection[int]) -> Incoming:
         assignment[row, slot].astype(np.int32),
         np.full(len(row), UNKNOWN, np.int64),
         _known(np.where(any_slot(is_source), size, UNKNOWN)),
+        np.zeros(len(row), bool),
         growths_together([]),
     )
 
@@ -218,6 +222,7 @@ def under_way(state: ShardState) -> Incoming:
         broker[row, slot].astype(np.int32),
         directory[row, slot],
         size,
+        is_new,
         grown(
             state, begun, np.where(fresh, broker, NO_BROKER)[begun].astype(np.int32),
             directory[begun],

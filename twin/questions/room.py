@@ -96,7 +96,6 @@ class Disks:
     most: Float64  # [V, H]
     now_ms: int
     is_empty: bool = False
-    has_growths: bool = False  # the curves are already those of the logs that come
 
     @property
     def broker(self) -> Int32:
@@ -131,7 +130,6 @@ def emptied(disks: Disks) -> Disks:
         usable=disks.dirs.total_bytes[disks.rows].astype(np.float64),
         is_known=np.ones(len(disks.rows), bool),
         is_empty=True,
-        has_growths=True,
     )
 
 
@@ -144,7 +142,6 @@ def still(disks: Disks) -> Disks:
         is_blind=np.zeros(len(none), bool),
         least=none,
         most=none,
-        has_growths=False,
     )
 
 
@@ -163,7 +160,6 @@ def later(disks: Disks, after_s: float) -> Disks:
         after_s=np.tile(POINTS_S, (len(disks.rows), 1)),
         least=moved(disks.least),
         most=moved(disks.most),
-        has_growths=True,
     )
 
 
@@ -269,7 +265,7 @@ def _received(
     largest = usable[most > 0].max(initial=0.0)
     is_too_much = is_complete and len(free) > 0
     is_too_much &= bool(free.sum() > usable[most > 0].sum() or free.max(initial=0.0) > largest)
-    chosen = float(free.sum())
+    chosen, new = float(free.sum()), float(known[incoming.is_new[mine]].sum())
     grows_least, grows_most, judged = growths_on(
         disks, volume, incoming.growths, broker,
         np.stack([up[fewest], down[most]]) / chosen if chosen else np.stack([most > 0] * 2),
@@ -278,7 +274,7 @@ def _received(
         size, volume, here + up[fewest], here + down[most], np.zeros(count),
         (unclear + np.minimum(most, int(is_unknown[~settled].sum()))).astype(np.int64),
         grows_least, grows_most,
-        is_blind=bool(not disks.has_growths and known.any() and judged <= JUDGED * known.sum()),
+        is_blind=bool(new > 0 and judged <= JUDGED * new),
         gap=Gap.NONE if is_complete or settled.all() else Gap.DISKS,
         is_too_much=is_too_much,
     )  # fmt: skip

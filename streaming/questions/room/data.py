@@ -171,7 +171,9 @@ def _rooms_of_empty(view: ClusterView, lost: Collection[int]) -> list[BrokerRoom
     rooms = room_for(empty, coming.of(np.setdiff1d(coming.brokers, out)))
     if out:  # their volumes have no curves
         growths = [grown_on(state, out, chosen=True) for state in view.states]
-        those = replace(coming.of(np.array(out)), growths=growths_together(growths))
+        those = coming.of(np.array(out))
+        is_new = np.ones(len(those.broker), bool)
+        those = replace(those, growths=growths_together(growths), is_new=is_new)
         rooms = sorted([*rooms, *room_for(still(empty), those)], key=attrgetter("broker"))
     return rooms
 

@@ -137,7 +137,7 @@ def test_a_broker_that_replaces_another_one_has_its_disks_empty():
     full_h = (500 * GB - HELD) / MB / HOUR_S
     # The curves of its volumes go on; those of its logs, one by one, say the same.
     assert hours(room.full_at_latest_ms, own) == pytest.approx(full_h)
-    apart = replace(coming, growths=grown_on(state, [1], chosen=True))
+    apart = replace(coming, growths=grown_on(state, [1], chosen=True), is_new=np.ones(1, bool))
     [other] = room_for(still(emptied(disks)), apart)
     assert hours(other.full_at_latest_ms, own) == pytest.approx(full_h)
 
@@ -198,6 +198,12 @@ def test_of_a_replica_that_its_broker_does_not_have_yet_all_is_missing_and_it_gr
     room, own = waiting(Copying(silent=(2,)), 36)
     assert room.needed_bytes == HELD
     assert hours(room.full_at_latest_ms, own) == pytest.approx((36 * GB - HELD) / MB / HOUR_S)
+
+
+def test_what_a_replica_lacks_fits_for_good_where_nothing_is_written():
+    """The rates of what is there already are known by the curves of its volume."""
+    room, _ = waiting(Copying(mb_per_s=1e-6), 36)
+    assert room.fit is Fit.FITS
 
 
 def test_what_is_under_way_takes_its_room_before_what_is_moved():
