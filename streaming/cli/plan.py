@@ -196,8 +196,9 @@ def place(
 def judge_proposal(path: Any, file: Path, as_json: bool) -> None:
     """Say if a reassignment makes losses worse.
 
-    Or does not fit on the disks of brokers. FILE is for kafka-reassign-partitions.sh, or an answer
-    of Cruise Control (json=true). Exits with 1 if it is worse for some loss, or does not fit.
+    And if it fits on the disks that it goes to. FILE is for kafka-reassign-partitions.sh, or an
+    answer of Cruise Control (json=true). Exits with 1 if it is worse for some loss, or does not
+    fit.
     """
     proposed = read_proposal(file)
     answer = judge(snapshots.newest(load(path)), time.time_ns() // 1_000_000, proposed)

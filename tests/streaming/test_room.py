@@ -229,7 +229,7 @@ def test_the_worst_brokers_come_first_and_those_where_it_fits_last():
         "On broker 4 it does not fit: it takes 2 GiB beside 3 GiB under way, and 4 GiB are free in "
         "/a.",
         "On broker 5 nobody knows whether it fits, since that depends on the directory that Kafka "
-        "chooses for each replica: it takes 2 GiB, at the worst 1 GiB of it to one volume, and "
+        "chooses for each replica: it takes 2 GiB, up to 1 GiB of it on one volume, and "
         "4 GiB are free in /a.",
         "On broker 6 nobody knows whether it fits, since 1 replica is of unknown size: it takes "
         "2 GiB, and 4 GiB are free in /a.",

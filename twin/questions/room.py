@@ -60,8 +60,8 @@ class Gap(IntEnum):
 class BrokerRoom:
     """Whether a broker has room for what it receives; the volume is its worst.
 
-    Times are those of the clock, in ms: inf if that is not in sight, NaN if nobody knows, or if it
-    does not fit.
+    Times are those of the clock, in ms: inf if that is not in sight, NaN unless it fits
+    until some time or for good.
     """
 
     broker: int
@@ -405,7 +405,7 @@ def judged(disks: Disks, broker: int, got: Received, from_ms: float | None = Non
         verdict, why = Fit.DOES_NOT_FIT, Gap.NONE
     elif verdict is not Fit.DOES_NOT_FIT and got.gap is not Gap.NONE:
         verdict, why = Fit.UNKNOWN, got.gap
-    if verdict is Fit.DOES_NOT_FIT:  # it is full while it is copied
+    if verdict in (Fit.DOES_NOT_FIT, Fit.UNKNOWN):  # it is full while it is copied, or may be
         earliest, latest = np.full((2, len(volume)), np.nan)
     return BrokerRoom(
         broker, verdict, why, str(disks.dirs.log_dir[disks.rows[volume[worst]]]),

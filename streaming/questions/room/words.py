@@ -103,7 +103,7 @@ def _takes(room: Mapping[str, Any]) -> str:
     if room["under_way_bytes"]:
         text += f" beside {size_text(room['under_way_bytes'])} under way"
     if room["most_bytes"] < room["needed_bytes"] + room["under_way_bytes"]:
-        text += f", at the worst {size_text(room['most_bytes'])} of it to one volume"
+        text += f", up to {size_text(room['most_bytes'])} of it on one volume"
     if room["freed_bytes"]:
         text += f" after {size_text(room['freed_bytes'])} are deleted"
     return text
