@@ -196,13 +196,14 @@ def place(
 def judge_proposal(path: Any, file: Path, as_json: bool) -> None:
     """Say if a reassignment makes losses worse.
 
-    FILE is for kafka-reassign-partitions.sh, or an answer of Cruise Control (json=true). Exits with
-    1 if it is worse for some loss.
+    And if it fits on the disks that it goes to. FILE is for kafka-reassign-partitions.sh, or an
+    answer of Cruise Control (json=true). Exits with 1 if it is worse for some loss, or does not
+    fit.
     """
     proposed = read_proposal(file)
     answer = judge(snapshots.newest(load(path)), time.time_ns() // 1_000_000, proposed)
     print_answer(answer, as_json, sys.stdout)
-    if answer.data["worse"]:
+    if answer.data["worse"] or answer.data["fits"] == "does_not_fit":
         click.get_current_context().exit(1)
 
 
@@ -303,6 +304,7 @@ def _show(planned: Plan, as_json: bool) -> None:
         "observed_at_ms": planned.observed_at_ms,
         "changes": [files.as_json(change) for change in planned.changes],
         "unchanged": planned.undone,
+        "room": list(planned.room),
     }
     print_answer(Answer(data, planned.lines, planned.header, planned.rows), as_json, sys.stdout)
 

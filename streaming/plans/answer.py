@@ -6,6 +6,7 @@ from typing import Any, Final, TypedDict
 
 from streaming.plans import files
 from streaming.plans.plan import Plan
+from streaming.questions.room import RoomOnBroker
 
 MAX_NAMES: Final = 100
 """The maximum of names that are listed for a reason; ``count`` has the number of all."""
@@ -38,7 +39,8 @@ class Unchanged(TypedDict):
 class PlanData(TypedDict):
     """A plan of ``total`` changes, of which ``changes`` has some.
 
-    ``lines`` explain it to a person; ``rows`` below ``header`` are the changes in words.
+    ``lines`` explain it to a person; ``rows`` below ``header`` are the changes in words. ``room``
+    has the brokers that receive data; a plan that moves none has nobody there.
     """
 
     plan: str
@@ -47,6 +49,7 @@ class PlanData(TypedDict):
     total: int
     changes: list[PlannedChange]
     unchanged: list[Unchanged]
+    room: list[RoomOnBroker]
     lines: list[str]
     header: list[str]
     rows: list[list[str]]
@@ -65,6 +68,7 @@ def plan_data(plan: Plan, most: int) -> PlanData:
             {"reason": reason, "count": len(names), "names": names[:MAX_NAMES]}
             for reason, names in plan.undone.items()
         ],
+        "room": list(plan.room),
         "lines": list(plan.lines),
         "header": list(plan.header),
         "rows": [list(map(str, row)) for row in plan.rows[:most]],

@@ -102,7 +102,9 @@ def _lines(broker: int, changes: Sequence[PartitionChange]) -> list[str]:
         f"partition that broker {broker} leads gets",
         f"partitions that broker {broker} leads get",
     )
-    lines = [f"{moving} another leader by a preferred election; no data moves."]
+    lines = [
+        f"{moving} another leader by a preferred election; no data moves, so no disk needs room."
+    ]
     if kept := len(changes) - moved:
         keeping = counted(kept, "partition keeps its leader", "partitions keep their leader")
         lines.append(

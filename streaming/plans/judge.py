@@ -1,4 +1,4 @@
-"""``plan judge``: whether losses harm fewer partitions after a reassignment, or more."""
+"""``plan judge``: whether a reassignment fits, and whether losses harm fewer partitions then."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from streaming.bus.view import ClusterView
 from streaming.plans.placed import HEADER, Placed, copied_line, reach_rows
 from streaming.plans.plan import Key, PlanError, fresh_states
 from streaming.questions.answer import Answer, listed, some
+from streaming.questions.room import RoomOnBroker, room_lines, room_of_rows, worst_of
 from twin.arrays.plain import counted
 from twin.declarations.table import Int64
 from twin.plans.placement import reach
@@ -38,10 +39,13 @@ def judge(view: ClusterView, now_ms: int, proposed: Mapping[Key, Sequence[int]])
     rows.append((_PAIRS, "", now_reach.pairs_offline, "", then_reach.pairs_offline))
     copied = np.repeat(placed.copied_bytes(), now.added(then))
     few = int((then.replicas < now.replicas).sum())
+    room = room_of_rows(view, placed.new_replicas(then))
     lines = [
         *_verdict(better, worse),
+        *_too_much(room),
         f"{counted(len(proposed), 'partition')} of {len(now.place)} "
         f"{'is' if len(proposed) == 1 else 'are'} reassigned; {copied_line(copied)}",
+        *room_lines(room),
         *([f"{counted(few, 'partition gets', 'partitions get')} fewer replicas."] if few else ()),
         "Every replica counts as in sync, so this is about the placement alone.",
     ]
@@ -54,6 +58,8 @@ def judge(view: ClusterView, now_ms: int, proposed: Mapping[Key, Sequence[int]])
         "copied_bytes": round(float(np.nansum(copied))),
         "copied_unknown": int(np.isnan(copied).sum()),
         "fewer_replicas": few,
+        "fits": worst_of(room),
+        "room": room,
         "losses": [dict(zip(_NAMES, each, strict=True)) for each in rows],
     }
     return Answer(data, lines, HEADER, rows)
@@ -83,6 +89,13 @@ def _differs(numbers: Sequence[Any]) -> int:
     under, offline, then_under, then_offline = numbers
     was, then = (offline, under), (then_offline, then_under)
     return (was > then) - (was < then)
+
+
+def _too_much(room: Sequence[RoomOnBroker]) -> Iterator[str]:
+    full = [each["broker"] for each in room if each["room"] == "does_not_fit"]
+    if full:
+        who = "broker" if len(full) == 1 else "brokers"
+        yield f"The proposal does not fit on the disks of {who} {listed(full)}."
 
 
 def _verdict(better: Sequence[str], worse: Sequence[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from streaming.plans.plan import (
     undone_names,
 )
 from streaming.questions.answer import broker_or_nobody, listed
+from streaming.questions.room import room_lines, room_of_rows
 from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 from twin.declarations.table import Bool, Float64, Rows
@@ -73,6 +74,7 @@ def plan_place(view: ClusterView, now_ms: int, *, most: int = DEFAULT_STEPS) -> 
     misplaced = np.flatnonzero(now.excess(terms.usable) > 0)
     left = int((then.excess(terms.usable) > 0).sum())
     undone = undone_names(_immovable(placed, kept, misplaced))
+    room = room_of_rows(view, placed.new_replicas(then))
     return Plan(
         name="place",
         cluster=states[0].cluster,
@@ -81,11 +83,13 @@ def plan_place(view: ClusterView, now_ms: int, *, most: int = DEFAULT_STEPS) -> 
         lines=(
             *_lines(placed, then, steps, len(misplaced), left, most),
             *([copied_line(np.repeat(terms.copied, added))] if steps else ()),
+            *room_lines(room),
             *undone_lines(undone),
         ),
         header=HEADER,
         rows=tuple(_rows(now.take(row), then.take(row), changes, (terms.copied * added)[row])),
         undone=undone,
+        room=tuple(room),
     )
 
 

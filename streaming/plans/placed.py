@@ -12,10 +12,11 @@ from streaming.plans.plan import Key, partition_keys
 from streaming.questions.answer import brokers_of
 from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
-from twin.declarations.table import NO_BROKER, Float64, Int32, Int64, Rows
+from twin.arrays.slots import any_slot
+from twin.declarations.table import NO_BROKER, UNKNOWN, Float64, Int32, Int64, Rows
 from twin.engine.state import ShardState
-from twin.plans.moving import copied_bytes
 from twin.plans.placement import Placement, Reach, placement
+from twin.questions.incoming import copied_bytes
 from twin.rules.brokers.racks import rack_names, racks_of
 from twin.tables.state import Brokers
 
@@ -52,6 +53,16 @@ class Placed:
             last = first + state.partitions
             yield state, row[(row >= first) & (row < last)] - first
             first = last
+
+    def new_replicas(self, then: Placement) -> list[tuple[ShardState, Rows, Int32]]:
+        """Of each shard the partitions [N] that get new replicas, and [N, A] their brokers."""
+        new = np.where(self.placement.is_added(then), then.place, UNKNOWN)
+        row = np.flatnonzero(any_slot(new != UNKNOWN))
+        brokers, found, first = self.ids(new[row]), [], 0
+        for state, rows in self.shards(row):
+            found.append((state, rows, brokers[first : first + len(rows)]))
+            first += len(rows)
+        return found
 
     def keys(self) -> list[Key]:
         """[P] topic and number of each partition."""

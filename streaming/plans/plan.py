@@ -10,6 +10,7 @@ from uuid import UUID
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import some
+from streaming.questions.room import RoomOnBroker
 from streaming.runtime.errors import UserError
 from twin.arrays.plain import counted
 from twin.declarations.table import NO_BROKER, Rows
@@ -62,6 +63,7 @@ class Plan:
     header: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
     undone: dict[str, list[str]] = field(default_factory=dict)  # partitions by reason
+    room: tuple[RoomOnBroker, ...] = ()  # of brokers that receive data
 
     @property
     def moves_data(self) -> bool:

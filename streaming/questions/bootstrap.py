@@ -13,6 +13,7 @@ from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer, ConflictError, brokers_of, check_broker
 from streaming.questions.parameters import number, size_bytes, yes_or_no
 from streaming.questions.question import question
+from streaming.questions.room import RoomOnBroker, room_if_empty, room_lines
 from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.questions import whatif
@@ -31,7 +32,10 @@ class FollowerCopy(TypedDict):
 
 
 class Bootstrapped(TypedDict):
-    """The amounts that an empty broker copies. Partitions of unknown size are in no sum."""
+    """The amounts that an empty broker copies. Partitions of unknown size are in no sum.
+
+    ``room``: whether its disks, empty, have room for it; without a broker if it copies nothing.
+    """
 
     broker: int
     copies: Annotated[
@@ -47,6 +51,7 @@ class Bootstrapped(TypedDict):
     ways: Annotated[
         list[FollowerCopy], Meta(description="what is copied with the feature on, and off")
     ]
+    room: list[RoomOnBroker]
 
 
 def _ways(cost: BootstrapCost, rate_bytes_per_s: int) -> list[FollowerCopy]:
@@ -71,6 +76,7 @@ def _text(data: Mapping[str, Any]) -> Answer:
         + ", ".join(f"{count} {path}" for path, count in data["paths"].items())
         + ". Bytes are estimated by the leaders' local records.",
     ]
+    lines += room_lines(data["room"], lambda _: "on its empty disks")
     return Answer(
         data,
         lines,
@@ -122,4 +128,5 @@ def bootstrap(
         "unknown": cost.unknown,
         "paths": dict(cost.paths),
         "ways": _ways(cost, rate),
+        "room": room_if_empty(view, broker, None if has_replicas else rows),
     }

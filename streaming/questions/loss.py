@@ -22,6 +22,7 @@ from streaming.questions.answer import (
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.parameters import MAX_ROWS, limit, number, text
 from streaming.questions.question import question
+from streaming.questions.room import ReplacingBroker, held_lines, room_lines, room_of_replacing
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from twin.arrays import keys, plain
@@ -41,6 +42,7 @@ class LossEffect(TypedDict):
     ``elects``: a majority of the controllers is left then, so that the next leaders are elected;
     null if that is unknown.
     ``outcomes`` counts, by rule, outcome and coverage of the next leader, those that lose theirs.
+    Others hold no more for that. ``room`` is that of empty brokers in place of the lost ones.
     """
 
     brokers: list[int]
@@ -51,6 +53,7 @@ class LossEffect(TypedDict):
     outcomes: dict[str, dict[str, dict[str, int]]]
     partitions: list[dict[str, Any]]
     groups: list[HurtGroup]
+    room: list[ReplacingBroker]
 
 
 def brokers_lost(
@@ -207,6 +210,8 @@ def _text(data: Mapping[str, Any]) -> Answer:
     rows = [tuple(cell(row) for cell in columns.values()) for row in data["partitions"]]
     lines = [line, *([] if data["elects"] in (True, None) else [_NO_QUORUM])]
     lines += harm_lines(data["groups"])
+    lines += room_lines(data["room"], "on empty disks like those of broker {}".format)
+    lines += held_lines(data["room"])
     return Answer(data, lines, tuple(columns), rows, data["total"])
 
 
@@ -244,4 +249,5 @@ def lose(
         "outcomes": _outcomes(states, losses, gone),
         "partitions": _worst(states, losses, limit),
         "groups": [harm_data(each) for each in hurt],
+        "room": room_of_replacing(view, gone),
     }

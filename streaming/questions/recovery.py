@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import add
 from typing import Annotated, Any, Final, TypedDict, cast
@@ -15,9 +15,12 @@ from streaming.questions.answer import Answer, brokers_of, check_broker
 from streaming.questions.bootstrap import Bootstrapped, bootstrap
 from streaming.questions.parameters import duration_ms, number, size_bytes
 from streaming.questions.question import question
+from streaming.questions.room import RoomOnBroker, disks_in, room_data, room_lines
 from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
-from twin.questions.recovery import copied_per_s
+from twin.questions import gate
+from twin.questions.incoming import grown_on, growths_together
+from twin.questions.recovery import copied_per_s, room_after
 from twin.questions.recovery import recovery as recovery_of
 
 ASSUMED_BYTES_PER_S: Final = 50 << 20
@@ -40,6 +43,7 @@ class Recovered(TypedDict):
     ``rate_is_measured``: the rate is that of the newest measured return of this broker within 7
     days, else of the slowest of the others. ``in_sync_s`` is the time from its return until it is
     in sync; null where more is written to those partitions than it copies, so that it never is.
+    ``room``: whether its disks have room for what it copies, from its return on.
     ``permanent`` is as ``bootstrap`` answers: what an empty broker of that id copies.
     """
 
@@ -65,6 +69,7 @@ class Recovered(TypedDict):
     ]
     in_sync_s: float | None
     sent: list[Sent]
+    room: RoomOnBroker
     permanent: Bootstrapped
 
 
@@ -97,6 +102,7 @@ def _text(data: Mapping[str, Any]) -> Answer:
                 f"{'comes' if data['preferred'] == 1 else 'come'} back to it: within "
                 f"{BALANCED_WITHIN_S} s by Kafka's default, if leaders are balanced by themselves."
             )
+    lines += room_lines([data["room"]], lambda _: "on its disks")
     if data["offline"]:
         lines.append(
             f"{counted(data['offline'], 'partition has', 'partitions have')} no leader until then."
@@ -105,14 +111,19 @@ def _text(data: Mapping[str, Any]) -> Answer:
         lines.append(
             f"Growth, record size or retention of {data['unknown']} is unknown; no sum has them."
         )
-    for way in data["permanent"]["ways"]:
-        lines.append(
-            f"If it is lost for good, an empty one copies {size_text(way['bytes'])} in "
-            f"{span_text(int(way['seconds'] * 1_000))} with KIP-1023 {way['feature']}."
-        )
+    lines += _if_lost(data["permanent"])
     lines.append("Records are taken to be written as fast as now, and bytes are estimated.")
     rows = [(each["broker"], size_text(each["bytes"])) for each in data["sent"]]
     return Answer(data, lines, ("leader", "sends to it"), rows)
+
+
+def _if_lost(permanent: Mapping[str, Any]) -> Iterator[str]:
+    for way in permanent["ways"]:
+        yield (
+            f"If it is lost for good, an empty one copies {size_text(way['bytes'])} in "
+            f"{span_text(int(way['seconds'] * 1_000))} with KIP-1023 {way['feature']}."
+        )
+    yield from room_lines(permanent["room"], lambda _: "on its empty disks")
 
 
 def _seconds(value_s: float) -> str:
@@ -145,6 +156,10 @@ def recovery(
     copied, written = total.from_leader_bytes, total.written_bytes_per_s
     measured = copied_per_s(view.cluster, broker) if rate is None else None
     rate = rate or measured or ASSUMED_BYTES_PER_S
+    growths = None
+    if gate.is_out(states, broker):
+        growths = growths_together([grown_on(state, [broker], chosen=False) for state in states])
+    room = room_after(disks_in(view), broker, total, away / 1_000, growths)
     in_sync_s = 0.0 if copied == 0 else copied / (rate - written) if written < rate else None
     return {
         "broker": broker,
@@ -161,5 +176,6 @@ def recovery(
         "written_bytes_per_s": round(written),
         "in_sync_s": None if in_sync_s is None else round(in_sync_s, 3),
         "sent": [{"broker": one, "bytes": round(size)} for one, size in total.sent if size],
+        "room": room_data(room),
         "permanent": cast(Bootstrapped, bootstrap.data(view, {"broker": broker, "rate": rate})),
     }

@@ -47,6 +47,7 @@ def test_a_follower_copies_what_is_written_meanwhile_from_its_leader():
         partitions=1, unknown=0, offline=0, restarted=0, preferred=0,
         from_leader_bytes=60 * RATE * BYTES, remote_only_bytes=0.0,
         written_bytes_per_s=RATE * BYTES, sent=((1, 60 * RATE * BYTES),),
+        copied=((-1, 60 * RATE * BYTES),), freed=((-1, 0.0),), unclear=((-1, 0),),
     )  # fmt: skip
 
 

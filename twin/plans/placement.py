@@ -115,8 +115,13 @@ class Placement:
 
     def added(self, then: Placement) -> Int32:
         """[P] the number of brokers that get a replica if this placement becomes another one."""
+        return count_slots(self.is_added(then))
+
+    def is_added(self, then: Placement) -> Bool:
+        """[P, R] the replicas of another placement whose brokers have none in this one."""
         is_kept = (then.place[:, :, None] == self.place[:, None, :]).any(axis=2)
-        return count_slots((then.place != UNKNOWN) & ~is_kept)
+        is_new: Bool = (then.place != UNKNOWN) & ~is_kept
+        return is_new
 
 
 def placement(states: Sequence[ShardState], broker: Int32, rack: Int64) -> Placement:

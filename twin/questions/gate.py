@@ -279,6 +279,12 @@ def holding_nothing(states: Iterable[ShardState], brokers: Brokers) -> Bool:
     return is_idle
 
 
+def is_out(states: Iterable[ShardState], broker: int) -> bool:
+    """The broker is fenced, or not listed."""
+    brokers = newest_brokers(states)
+    return bool(_is_out(brokers)[brokers.broker == broker].any())
+
+
 def _is_out(brokers: Brokers) -> Bool:
     return ~brokers.listed | (brokers.fenced == 1)
 

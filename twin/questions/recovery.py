@@ -11,15 +11,30 @@ ReplicaFetcherThread.shouldFetchFromLastTieredOffset, Kafka 4.3; measured on Kaf
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from twin.cluster_rules.copy_rates import CopyRates
-from twin.declarations.table import NO_BROKER, UNKNOWN, Bool, Float64, Int32, Rows
+from twin.declarations.table import NO_BROKER, UNKNOWN, Bool, Float64, Int8, Int32, Rows
 from twin.engine.state import ShardState
 from twin.questions.adds_up import AddsUp
+from twin.questions.incoming import Growths
+from twin.questions.room import (
+    BrokerRoom,
+    Disks,
+    Gap,
+    Received,
+    growths_on,
+    judged,
+    later,
+    nowhere,
+    place_of,
+    still,
+)
 from twin.questions.whatif import electorate_of, is_judged, replicas_on
+from twin.rules.brokers.log_dirs import ReplicaDirs
 from twin.rules.election.next_leader import elected_without
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders, Roles
@@ -43,6 +58,10 @@ class Recovery(AddsUp):
     remote_only_bytes: float  # of what was written meanwhile, copied by nobody
     written_bytes_per_s: float
     sent: tuple[tuple[int, float], ...]  # bytes by leader
+    # By the number of a log directory, UNKNOWN where a broker has one.
+    copied: tuple[tuple[int, float], ...]  # bytes
+    freed: tuple[tuple[int, float], ...]  # bytes of replicas that start anew: deleted before
+    unclear: tuple[tuple[int, int], ...]  # replicas of which nobody knows what they copy
 
 
 def copied_per_s(cluster: ShardState | None, broker: int) -> int | None:
@@ -81,6 +100,8 @@ def recovery(state: ShardState, broker: int, away_s: float) -> Recovery:
     copied_bytes = _bytes(copies, size)
     written = np.where(has_leader, _bytes(rate, size), 0.0)
     is_known = ~np.isnan(copied_bytes)
+    directory = state[ReplicaDirs].number[row, slot]
+    held = np.maximum(state[Replicas].local_log_bytes[row, slot], 0)
     return Recovery(
         partitions=len(row),
         unknown=int((~is_known).sum()),
@@ -91,7 +112,61 @@ def recovery(state: ShardState, broker: int, away_s: float) -> Recovery:
         remote_only_bytes=float(np.nansum(np.where(is_known, _bytes(remote_only, size), 0.0))),
         written_bytes_per_s=float(np.nansum(np.where(is_known, written, 0.0))),
         sent=_by_leader(leader, np.where(is_known & has_leader, copied_bytes, 0.0)),
+        copied=_by_directory(directory, np.where(is_known, copied_bytes, 0.0)),
+        freed=_by_directory(directory, np.where(restarts & is_known, held, 0.0)),
+        unclear=tuple(
+            (number, int(count)) for number, count in _by_directory(directory, (~is_known) * 1.0)
+        ),
     )
+
+
+def room_after(
+    disks: Disks | None, broker: int, found: Recovery, away_s: float,
+    growths: Growths | None = None,
+) -> BrokerRoom:  # fmt: skip
+    """Whether the broker has room for what it copies once it is back.
+
+    A replica that starts anew deletes what it has first (LocalLog.truncateFullyAndStartAt; the
+    files go after file.delete.delay.ms, a minute). What retention may delete of the others by then
+    is there until they have started, so it counts as nothing.
+
+    Args:
+        disks: None if nothing is known of them.
+        broker: its id.
+        found: what it copies, of all shards.
+        away_s: how long it is away from now on.
+        growths: of a broker that is out already, what its logs take from now on, of all shards. Its
+            volumes have no curves, and are as it listed them last.
+    """
+    known = [value for _, value in found.copied]
+    size = np.concatenate([known, np.full(found.unknown, np.nan)])
+    if disks is None:
+        return replace(nowhere(broker, size), replicas=found.partitions)
+    then = later(disks if growths is None else still(disks), away_s)
+    volume = np.flatnonzero(disks.broker == broker)
+
+    def on_volumes(pairs: Sequence[tuple[int, float]]) -> tuple[Float64, bool]:
+        """[C] sums by volume; and whether some are in no known one."""
+        number = np.array([each for each, _ in pairs], np.int64)
+        values = np.array([value for _, value in pairs], np.float64)
+        at = place_of(disks, volume, np.full(len(pairs), broker, np.int32), number)
+        sums = np.bincount(at[at != UNKNOWN], values[at != UNKNOWN], len(volume))
+        return sums.astype(np.float64), bool(values[at == UNKNOWN].any())
+
+    each = (on_volumes(pairs) for pairs in (found.copied, found.freed, found.unclear))
+    (copied, freed, unclear), is_elsewhere = zip(*each, strict=True)
+    least, most, judged_bytes = np.zeros(()), np.zeros(()), 1.0
+    if growths is not None:
+        least, most, judged_bytes = growths_on(
+            then, volume, growths.later(away_s), broker, np.zeros((2, len(volume)))
+        )
+    got = Received(
+        size, volume, copied, copied, freed, unclear.astype(np.int64), least, most,
+        is_blind=judged_bytes == 0 and found.from_leader_bytes > 0,
+        gap=Gap.DIRECTORY if any(is_elsewhere) else Gap.NONE,
+    )  # fmt: skip
+    room = judged(then, broker, got, from_ms=disks.now_ms + 1_000 * away_s)
+    return replace(room, replicas=found.partitions)
 
 
 def _lacks(
@@ -133,6 +208,11 @@ def _kept(state: ShardState, row: Rows, lacks: Float64) -> Float64:
 def _bytes(records: Float64, size: Float64) -> Float64:
     """[N] no records have no size, also where that of a record is unknown."""
     return np.where(records == 0, 0.0, records * size)
+
+
+def _by_directory(number: Int8, values: Float64) -> tuple[tuple[int, float], ...]:
+    each, at = np.unique(number, return_inverse=True)
+    return tuple(zip(each.tolist(), np.bincount(at, values, len(each)).tolist(), strict=True))
 
 
 def _by_leader(leader: Int32, sent: Float64) -> tuple[tuple[int, float], ...]:

@@ -69,6 +69,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
     "what_if_min_isr": ({"min_isr": 2}, "whatif/min-isr"),
     "what_if_pairs": ({}, "whatif/pairs"),
     "what_if_retention": ({"local_ms": "10m"}, "whatif/retention"),
+    "what_if_room": ({}, "whatif/room"),
     "what_if_threshold": ({"bytes": "1MiB"}, "whatif/threshold"),
     "what_if_tier_outage": ({"for": "2h"}, "whatif/tier-outage"),
 }

@@ -91,19 +91,22 @@ class VolumeCurves:
             beside: [V] bytes a second that grow beside logs.
             seen_s: [V] how long that was seen.
         """
+        after_s, taken = self.taken(values, beside, seen_s)
+        return first_full_s(after_s, taken, self._usable)
+
+    def taken(self, values: Float64, beside: Float64, seen_s: Float64) -> tuple[Float64, Float64]:
+        """[V, H], [V, H] seconds from now, and what is taken more than now by then.
+
+        Args:
+            values: a column of the reported curves.
+            beside: [V] bytes a second that grow beside logs.
+            seen_s: [V] how long that was seen.
+        """
         curve, elapsed_s = self._summed(values), self._elapsed_s[:, None]
         after_s = np.maximum(POINTS_S - elapsed_s, 0)
         taken = np.where(elapsed_s <= POINTS_S, curve - self._now(curve)[:, None], 0)
         taken += beside[:, None] * np.minimum(after_s, AHEAD * seen_s[:, None])
-        over = taken - self._usable[:, None]
-        is_full = over >= 0
-        first = is_full.argmax(axis=1)
-        row, last = np.arange(self._count), np.maximum(first - 1, 0)
-        short, beyond = over[row, last], over[row, first]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(first > 0, -short / (beyond - short), 0)
-        between = after_s[row, last] + share * (after_s[row, first] - after_s[row, last])
-        return np.where(is_full.any(axis=1), between, NOT_IN_SIGHT)
+        return after_s, taken
 
     def taken_bytes(self, values: Float64, after_s: float) -> Float64:
         """[V] what logs take more than now, so many seconds from now."""
@@ -124,6 +127,25 @@ class VolumeCurves:
         sums = np.zeros(self._count * len(POINTS_S))
         np.add.at(sums, cell[self._counts], values[self._counts])
         return sums.reshape(self._count, len(POINTS_S))
+
+
+def first_full_s(after_s: Float64, taken: Float64, usable: Float64) -> Float64:
+    """[V] seconds from now until nothing is free; inf if that is not in sight.
+
+    Args:
+        after_s: [V, H] seconds from now, ascending.
+        taken: [V, H] what is taken more than now by then; straight between two times.
+        usable: [V] what is free now.
+    """
+    over = taken - usable[:, None]
+    is_full = over >= 0
+    first = is_full.argmax(axis=1)
+    row, last = np.arange(len(over)), np.maximum(first - 1, 0)
+    short, beyond = over[row, last], over[row, first]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(first > 0, -short / (beyond - short), 0)
+    between = after_s[row, last] + share * (after_s[row, first] - after_s[row, last])
+    return np.where(is_full.any(axis=1), between, NOT_IN_SIGHT)
 
 
 def of_volumes(dirs: ReportedLogDirs, rows: Rows, broker: Int32, number: Array) -> Rows:
