@@ -153,7 +153,7 @@ def _by_broker(own: ShardState, for_ms: int) -> dict[int, DisksInOutage]:
     if len(rows) != len(forecasts.broker):  # a shard is late: nothing is foretold meanwhile
         return {}
     volumes, last_s = VolumeCurves(dirs, rows, curves, now_ms), for_ms / 1_000
-    taken = volumes.taken_bytes(curves.away_bytes, last_s)
+    taken = volumes.taken_bytes(curves.away_bytes, last_s) + volumes.lacking_bytes()
     kept = volumes.taken_bytes(curves.away_bytes - curves.most_bytes, last_s)
     missing = np.maximum(taken - dirs.usable_bytes[rows], 0)
     # Where nothing is tiered, a disk fills as it does anyway.

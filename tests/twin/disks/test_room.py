@@ -25,6 +25,7 @@ from tests.twin.disks.stage import (
     one_shard,
     volumes,
 )
+from twin.cluster_rules.disks.disk_full import DiskForecasts
 from twin.engine.state import ShardState
 from twin.questions.incoming import added, grown_on, replacing, together, under_way
 from twin.questions.room import (
@@ -313,3 +314,18 @@ def test_as_many_go_into_each_directory_as_if_they_were_put_there_one_by_one():
         seen = [one_by_one(logs, new, random) for _ in range(40)]
         assert [min(each) for each in zip(*seen, strict=True)] == fewest, (logs, new)
         assert [max(each) for each in zip(*seen, strict=True)] == most, (logs, new)
+
+
+@pytest.mark.parametrize(("free_gb", "is_soon"), [(36, False), (2.9, True)])
+def test_the_forecast_of_a_disk_counts_what_is_copied_to_it_at_the_earliest(
+    free_gb: float, is_soon: bool
+):
+    _, own = waiting(Copying(), free_gb)
+    forecasts = own[DiskForecasts]
+    [row] = (forecasts.broker == 2).nonzero()[0].tolist()
+    earliest, latest = forecasts.full_at_earliest_ms[row], forecasts.full_at_latest_ms[row]
+    if is_soon:
+        assert hours(earliest, own) < 0.05
+    else:
+        assert hours(earliest, own) == pytest.approx((36 * GB - HELD / 2) / MB / HOUR_S, rel=0.01)
+    assert hours(latest, own) == pytest.approx(free_gb * GB / MB / HOUR_S, rel=0.01)

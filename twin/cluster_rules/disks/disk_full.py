@@ -129,12 +129,14 @@ def disk_forecasts(
     is_blind = volumes.judged_bytes() <= JUDGED * on_volume
     is_blind &= (on_volume > 0) | (unjudged > 0)
 
-    def full_at(values: Float64, other: Float64) -> Float64:
-        after_s = volumes.full_after_s(values, other, line.seen_s)
+    def full_at(values: Float64, other: Float64, soon: Float64) -> Float64:
+        after_s = volumes.full_after_s(values, other, line.seen_s, soon)
         return now_ms + 1_000 * np.where(is_blind & np.isinf(after_s), np.nan, after_s)
 
-    earliest, latest = full_at(curves.most_bytes, beside), full_at(curves.least_bytes, none)
-    away = np.where(has_tiered, full_at(curves.away_bytes, beside), np.nan)
+    lacking = volumes.lacking_bytes()
+    earliest = full_at(curves.most_bytes, beside, lacking)
+    latest = full_at(curves.least_bytes, none, none)
+    away = np.where(has_tiered, full_at(curves.away_bytes, beside, lacking), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         left_s = dirs.usable_bytes[rows] / used_per_s
     by_line = np.where(np.isnan(used_per_s), np.nan, np.where(used_per_s > 0, left_s, np.inf))

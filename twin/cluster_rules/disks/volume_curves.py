@@ -41,6 +41,7 @@ class ReportedDiskCurves(ShardReport, kind="reported_disk_curves"):
     most_bytes: Float64 = column("at the most", fill=0.0)
     away_bytes: Float64 = column("at the most, remote storage away", fill=0.0)
     judged_bytes: Float64 = column("bytes of the replicas in the sums", fill=0.0)
+    lacking_bytes: Float64 = column("what replicas that are behind have to copy", fill=0.0)
     late_replicas: Int64 = column("replicas whose uploads are late", fill=0)
     unjudged_replicas: Int64 = column("replicas that add nothing", fill=0)
 
@@ -79,20 +80,27 @@ class VolumeCurves:
         """[V] bytes of the replicas that are in the sums."""
         return self._summed(self._curves.judged_bytes).sum(axis=1)
 
+    def lacking_bytes(self) -> Float64:
+        """[V] what replicas that are behind have to copy: it is in no curve."""
+        return self._summed(self._curves.lacking_bytes).sum(axis=1)
+
     def late_replicas(self) -> Int64:
         """[V] replicas whose uploads are late."""
         return self._summed(self._curves.late_replicas).sum(axis=1).astype(np.int64)
 
-    def full_after_s(self, values: Float64, beside: Float64, seen_s: Float64) -> Float64:
+    def full_after_s(
+        self, values: Float64, beside: Float64, seen_s: Float64, soon: Float64
+    ) -> Float64:
         """[V] seconds from now until nothing is free; inf if that is not in sight.
 
         Args:
             values: a column of the reported curves.
             beside: [V] bytes a second that grow beside logs.
             seen_s: [V] how long that was seen.
+            soon: [V] bytes that are copied before anything else happens.
         """
         after_s, taken = self.taken(values, beside, seen_s)
-        return first_full_s(after_s, taken, self._usable)
+        return first_full_s(after_s, taken + soon[:, None] * (after_s > 0), self._usable)
 
     def taken(self, values: Float64, beside: Float64, seen_s: Float64) -> tuple[Float64, Float64]:
         """[V, H], [V, H] seconds from now, and what is taken more than now by then.

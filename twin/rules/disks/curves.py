@@ -2,8 +2,9 @@
 
 Two bounds, since nobody knows where segments end. At the least, retention deletes each record as
 soon as it may, and compaction all that is written. At the most, it deletes a segment once its last
-record may go and the next check has come, compaction deletes nothing, and a replica that is behind
-gets what it lacks at once. Where a setting is unknown, the bounds take both ends of it.
+record may go and the next check has come, and compaction deletes nothing. Where a setting is
+unknown, the bounds take both ends of it. What a replica that is behind lacks is in no sum: it is
+soon copied, and counts apart.
 
 The upper bound is kept for remote storage that is away from now on as well: then nothing more is
 uploaded, and nothing is deleted that is not.
@@ -32,7 +33,7 @@ from twin.declarations.table import (
     column,
 )
 from twin.rules.brokers.log_dirs import ReplicaDirs
-from twin.rules.disks.log_model import Changes, Logs, deleted_bytes, size_changes
+from twin.rules.disks.log_model import Logs, deleted_bytes, size_changes
 from twin.rules.disks.points import POINTS_S, summed_at_points
 from twin.rules.disks.segment_times import segment_time_s
 from twin.rules.partitions.growth import Growth, RecordSizes
@@ -69,6 +70,9 @@ class DiskCurves(KeyedTable, kind="disk_curves"):
     away_bytes: Float64 = column("at the most, remote storage away from now on", fill=0.0)
     judged_bytes: Float64 = column(
         "bytes of the replicas that are in the sums; counted at the first time", fill=0.0
+    )
+    lacking_bytes: Float64 = column(
+        "what replicas that are behind have to copy, in no sum; counted at the first time", fill=0.0
     )
     late_replicas: Int64 = column(
         "replicas whose uploads are late; counted at the first time", fill=0
@@ -120,6 +124,7 @@ def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> Disk
     ]
     unjudged = np.bincount(cell[logs.is_unjudged], minlength=len(each))
     judged, late = logs.judged_bytes(cell, len(each)), logs.late_replicas(cell, len(each))
+    lacking = logs.lacking_bytes(cell, len(each))
     stays = np.bincount(cell[tables.roles.is_assigned], minlength=len(each)) > 0
     broker, directory = keys.unpack(each[stays])
     points = len(POINTS_S)
@@ -131,6 +136,7 @@ def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> Disk
         np.full(points * len(broker), now_ms),
         *(of_directory[stays].ravel() for of_directory in sums),
         np.where(first, np.repeat(judged[stays], points), 0),
+        np.where(first, np.repeat(lacking[stays], points), 0),
         np.where(first, np.repeat(late[stays], points), 0),
         np.where(first, np.repeat(unjudged[stays], points), 0),
     ])  # fmt: skip
@@ -184,7 +190,7 @@ class _Logs:
         # A replica that is behind gets what it lacks.
         behind = ~tables.roles.in_isr[own]
         lacks = np.maximum(leaders.local_log_bytes[own_row] - size[own], 0)
-        self._lacks = np.concatenate([np.zeros(len(led)), np.where(behind, lacks, 0)])
+        self._own, self._lacks = own, np.where(behind, lacks, 0)
         configs, row = tables.configs, self._row
         self._is_tiered = (configs.remote_storage == 1)[row] & (configs.copies_disabled != 1)[row]
         waiting = np.nan_to_num(tables.lag().upload_lag_bytes)[row]
@@ -195,14 +201,16 @@ class _Logs:
     def summed(self, cell: Array, cells: int, *, most: bool, away: bool) -> Float64:
         """[C, H] the sums by cell: at the most or the least, remote storage away or as it is."""
         changes = size_changes(self._logs(most=most, away=away))
-        if most:
-            changes = Changes(changes.at_s, changes.bytes + self._lacks)
         return summed_at_points(changes, self._log, cell[self._replica], cells)
 
     def judged_bytes(self, cell: Array, cells: int) -> Float64:
         """[C] bytes of the replicas in each cell that are in the sums."""
         size = self._tables.replicas.local_log_bytes[self._replica]
         return np.bincount(cell[self._replica], size, cells).astype(np.float64)
+
+    def lacking_bytes(self, cell: Array, cells: int) -> Float64:
+        """[C] bytes that replicas which are behind have to copy to each cell."""
+        return np.bincount(cell[self._own], self._lacks, cells).astype(np.float64)
 
     def late_replicas(self, cell: Array, cells: int) -> Int64:
         """[C] replicas in each cell whose uploads are late."""
