@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
@@ -28,7 +28,14 @@ from kafka.protocol.admin import (
 )
 
 from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.questions import QUESTIONS
+from tests.asking import a_view
 from tests.cluster.broker_client import BROKER_RESOURCE, BrokerClient
+from tests.cluster.watching import Watch
+from twin.builtin import CATALOG
+from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_rules.disks.disk_full import DiskForecasts
+from twin.engine.cluster_risks import ClusterRisks
 
 MB: Final = 1_000_000
 SEGMENT_BYTES: Final = 1 << 20
@@ -173,10 +180,10 @@ def create_topics(cluster: LocalCluster, run: Run) -> dict[TopicPartition, float
     rates = {TopicPartition(TIERED, n): run.tiered_mb_per_s for n in range(len(run.volumes))}
     if run.shape.has_plain:
         rates[TopicPartition(PLAIN, 0)] = run.plain_mb_per_s
-        _place(cluster, last_broker, last_directory, PLAIN, 0)
+        place(cluster, last_broker, last_directory, PLAIN, 0)
         client.create(PLAIN, [[last_broker]], kept)
     for partition, (broker, directory) in enumerate(run.volumes):
-        _place(cluster, broker, directory, TIERED, partition)
+        place(cluster, broker, directory, TIERED, partition)
     client.create(TIERED, run.replicas, tiered)
     if run.shape.has_quota:
         quota = str(round(run.copy_mb_per_s * MB))
@@ -185,7 +192,7 @@ def create_topics(cluster: LocalCluster, run: Run) -> dict[TopicPartition, float
     return rates
 
 
-def _place(cluster: LocalCluster, broker: int, directory: int, topic: str, number: int) -> None:
+def place(cluster: LocalCluster, broker: int, directory: int, topic: str, number: int) -> None:
     """Tell a broker in which of its directories a replica will be; it answers that none is yet."""
     kind = AlterReplicaLogDirsRequest.AlterReplicaLogDir
     of_topic = kind.AlterReplicaLogDirTopic(name=topic, partitions=[number])
@@ -253,3 +260,32 @@ def failed(cluster: LocalCluster, volumes: list[Volume]) -> Volume | None:
             return broker, number
     ended = {node.id for node in cluster.status() if node.state == "stopped"}
     return next((volume for volume in volumes if volume[0] in ended), None)
+
+
+class Twin:
+    """The twin of a cluster: its shard, and that of the whole cluster."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch, self.own = watch, empty_cluster(CATALOG, "real", 1)
+
+    def look(self) -> None:
+        self.own, _ = step_cluster(self.own, reports(self._watch.look()))
+
+    def full_after_s(self, cluster: LocalCluster) -> dict[Volume, float]:
+        """Of each small volume; until uploads are known to be late, the outage is a what-if."""
+        forecasts, found = self.own[DiskForecasts], {}
+        for row, broker in enumerate(forecasts.broker.tolist()):
+            if broker >= FIRST:
+                paths = [str(path) for path in cluster.layout.disks(broker)]
+                at_ms = min(forecasts.full_at_latest_ms[row], forecasts.full_if_away_ms[row])
+                volume = broker, paths.index(str(forecasts.log_dir[row]))
+                found[volume] = float(at_ms - self.own.observed_at_ms) / 1_000
+        return found
+
+    def in_outage(self, for_s: float) -> dict[str, Any]:
+        """The answer to tier-outage."""
+        view = a_view(self._watch.state, cluster=self.own)
+        return QUESTIONS["tier-outage"].data(view, {"for_": round(for_s * 1_000)})
+
+    def opened(self, risk: str) -> list[int]:
+        return self.own[ClusterRisks].brokers(risk)

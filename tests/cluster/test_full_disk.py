@@ -19,8 +19,6 @@ from typing import Any, Final
 import pytest
 
 from streaming.lab.cluster import LocalCluster
-from streaming.questions import QUESTIONS
-from tests.asking import a_view
 from tests.cluster.broker_client import (
     EARLIEST,
     LATEST,
@@ -28,13 +26,13 @@ from tests.cluster.broker_client import (
     BrokerClient,
 )
 from tests.cluster.small_volumes import (
-    FIRST,
     RECORD_BYTES,
     SEGMENT_BYTES,
     SHAPES,
     TIERED,
     WARM_S,
     Run,
+    Twin,
     Volume,
     away,
     change_leaders,
@@ -43,12 +41,8 @@ from tests.cluster.small_volumes import (
     small_volumes,
     written,
 )
-from tests.cluster.watching import Watch, watching
+from tests.cluster.watching import watching
 from tests.waiting import until
-from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
-from twin.cluster_rules.disks.disk_full import DiskForecasts
-from twin.engine.cluster_risks import ClusterRisks
 
 pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
@@ -58,35 +52,6 @@ SHARES: Final = (0.3, 0.6, 0.9)
 
 LEADERS_CHANGE_S: Final = 40
 """After the beginning of the outage."""
-
-
-class Twin:
-    """The twin of a cluster: its shard, and that of the whole cluster."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch, self.own = watch, empty_cluster(CATALOG, "real", 1)
-
-    def look(self) -> None:
-        self.own, _ = step_cluster(self.own, reports(self._watch.look()))
-
-    def full_after_s(self, cluster: LocalCluster) -> dict[Volume, float]:
-        """Of each small volume; until uploads are known to be late, the outage is a what-if."""
-        forecasts, found = self.own[DiskForecasts], {}
-        for row, broker in enumerate(forecasts.broker.tolist()):
-            if broker >= FIRST:
-                paths = [str(path) for path in cluster.layout.disks(broker)]
-                at_ms = min(forecasts.full_at_latest_ms[row], forecasts.full_if_away_ms[row])
-                volume = broker, paths.index(str(forecasts.log_dir[row]))
-                found[volume] = float(at_ms - self.own.observed_at_ms) / 1_000
-        return found
-
-    def in_outage(self, for_s: float) -> dict[str, Any]:
-        """The answer to tier-outage."""
-        view = a_view(self._watch.state, cluster=self.own)
-        return QUESTIONS["tier-outage"].data(view, {"for_": round(for_s * 1_000)})
-
-    def opened(self, risk: str) -> list[int]:
-        return self.own[ClusterRisks].brokers(risk)
 
 
 @contextmanager
@@ -161,7 +126,6 @@ def test_a_disk_is_full_when_the_twin_says_it_is(seed: int, tmp_path: Path) -> N
     for share, foretold_s, left_s in rows:
         # What is written to the last megabytes waits for the page cache and the check.
         assert abs(foretold_s - left_s) <= max(0.15 * left_s, 8), (share, rows)
-    assert first[0] in outage.paged_s
 
 
 @pytest.mark.parametrize("seed", _of(True))
