@@ -17,7 +17,9 @@ from streaming.lab.cluster import ClusterError, LocalCluster
 from tests.cluster.broker_client import TOPIC_RESOURCE, BrokerClient
 from tests.cluster.small_volumes import (
     FIRST,
+    RECORD_BYTES,
     Twin,
+    Volume,
     failed,
     place,
     small_volumes,
@@ -67,18 +69,25 @@ def test_a_full_directory_is_offline_and_the_last_one_ends_its_broker(
                 until(lambda: _ended(cluster), 60, "the broker goes on without a directory")
             assert _used_bytes(cluster, 1) == used
         held = _log_bytes(cluster)
-        with pytest.raises(ClusterError, match="died while it started") as refused:
-            cluster.start([FIRST])
-        print(f"\n{version}: {refused.value}")
         client.configure(TOPIC_RESOURCE, "second", retention_ms="-1")
-        for (broker, number), size_mb in SIZES_MB.items():
-            options, path = f"remount,size={2 * size_mb}m", cluster.layout.disks(broker)[number]
-            subprocess.run(["mount", "-o", options, path], check=True)
+        for volume in volumes:  # neither has room, then the second has none
+            with pytest.raises(ClusterError, match="died while it started") as refused:
+                cluster.start([FIRST])
+            print(f"\n{version}, {volume}: {refused.value}")
+            _grow(cluster, volume)
         cluster.start([FIRST])
         until(lambda: {client.routed(1)[t, 0] for t in TOPICS} == {FIRST}, 30, "no leader")
         # A record that was half written is cut off.
         back = _log_bytes(cluster)
         assert all(back[topic] > held[topic] - RECORD_BYTES for topic in TOPICS)
+
+
+def _grow(cluster: LocalCluster, volume: Volume) -> None:
+    path, options = (
+        cluster.layout.disks(volume[0])[volume[1]],
+        f"remount,size={2 * SIZES_MB[volume]}m",
+    )
+    subprocess.run(["mount", "-o", options, path], check=True)
 
 
 def _ended(cluster: LocalCluster) -> bool:
