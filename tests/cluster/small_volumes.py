@@ -287,5 +287,6 @@ class Twin:
         view = a_view(self._watch.state, cluster=self.own)
         return QUESTIONS["tier-outage"].data(view, {"for_": round(for_s * 1_000)})
 
-    def opened(self, risk: str) -> list[int]:
+    def opened(self, risk: str) -> list[int] | None:
+        """The brokers of which it is open; None if nobody knows."""
         return self.own[ClusterRisks].brokers(risk)

@@ -65,7 +65,7 @@ def _in_order(run: Run, home: Path) -> Iterator[tuple[LocalCluster, Twin]]:
             def is_warm() -> bool:
                 twin.look()
                 passed_s = time.monotonic() - began
-                return passed_s > WARM_S and len(twin.full_after_s(cluster))
+                return passed_s > WARM_S and bool(twin.full_after_s(cluster))
 
             until(is_warm, 120, pause_s=2)
             assert twin.opened("disk_full_soon") == [] or run.shape.has_plain
@@ -93,7 +93,7 @@ class Outage:
             with suppress(AssertionError):  # nobody answers while a broker ends
                 twin.look()
                 self.said.append((time.monotonic() - began, twin.full_after_s(cluster)))
-                for broker in twin.opened("disk_full_soon"):
+                for broker in twin.opened("disk_full_soon") or ():
                     self.paged_s.setdefault(broker, round(at_s))
                 if self.failing_s is None and twin.opened("remote_storage_failing"):
                     self.failing_s = round(at_s)
@@ -101,11 +101,11 @@ class Outage:
         return time.monotonic() - began
 
 
-def _of(shape_of_gives_back: bool) -> list[int]:
-    return [seed for seed in SEEDS if SHAPES[seed].gives_back == shape_of_gives_back]
+def _seeds(*, give_back: bool) -> list[int]:
+    return [seed for seed in SEEDS if SHAPES[seed].gives_back == give_back]
 
 
-@pytest.mark.parametrize("seed", _of(False))
+@pytest.mark.parametrize("seed", _seeds(give_back=False))
 def test_a_disk_is_full_when_the_twin_says_it_is(seed: int, tmp_path: Path) -> None:
     run = Run.of(seed)
     with _in_order(run, tmp_path / "cluster") as (cluster, twin), away(cluster):
@@ -128,7 +128,7 @@ def test_a_disk_is_full_when_the_twin_says_it_is(seed: int, tmp_path: Path) -> N
         assert abs(foretold_s - left_s) <= max(0.15 * left_s, 8), (share, rows)
 
 
-@pytest.mark.parametrize("seed", _of(True))
+@pytest.mark.parametrize("seed", _seeds(give_back=True))
 def test_uploads_have_caught_up_when_the_twin_says_it(seed: int, tmp_path: Path) -> None:
     run = Run.of(seed)
     with _in_order(run, tmp_path / "cluster") as (cluster, twin):
