@@ -96,7 +96,8 @@ def _broker(
     rate = given_bytes_per_s
     if rate == UNKNOWN and 0 < quotas.get(broker, UNKNOWN) < _NO_QUOTA:
         rate = quotas[broker]
-    behind = waiting + written * for_ms / 1_000
+    # As much as now is in open segments then, and waits on.
+    behind = waiting - exposed.open_bytes.get(broker, 0.0) + written * for_ms / 1_000
     how: CatchUp = "unknown"
     after_s = None
     if not behind:
