@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 from kafka.protocol.admin import (
@@ -277,7 +278,8 @@ class Twin:
         for row, broker in enumerate(forecasts.broker.tolist()):
             if broker >= FIRST:
                 paths = [str(path) for path in cluster.layout.disks(broker)]
-                at_ms = min(forecasts.full_at_latest_ms[row], forecasts.full_if_away_ms[row])
+                latest, away = forecasts.full_at_latest_ms[row], forecasts.full_if_away_ms[row]
+                at_ms = np.fmin(latest, away)
                 volume = broker, paths.index(str(forecasts.log_dir[row]))
                 found[volume] = float(at_ms - self.own.observed_at_ms) / 1_000
         return found
