@@ -228,14 +228,16 @@ class BrokerClient:
         """The offset of each kind of one replica."""
         return {kind: self.offset(broker, topic, number, kind) for kind in OFFSET_KINDS}
 
-    def fetch(self, broker: int, topic: str, offset: int, rack: str = "") -> Any:
-        """The broker's answer to a consumer of that rack that fetches one offset of partition 0.
+    def fetch(
+        self, broker: int, topic: str, offset: int, rack: str = "", *, number: int = 0
+    ) -> Any:
+        """The broker's answer to a consumer of that rack that fetches one offset of a partition.
 
         Version 11 is the first that names the rack, and that followers answer.
         """
         kind = FetchRequest.FetchTopic
         part = kind.FetchPartition(
-            partition=0, current_leader_epoch=-1, fetch_offset=offset, log_start_offset=-1,
+            partition=number, current_leader_epoch=-1, fetch_offset=offset, log_start_offset=-1,
             partition_max_bytes=1_000,
         )  # fmt: skip
         request = FetchRequest(

@@ -101,6 +101,18 @@ def test_uploads_catch_up_at_the_rate_that_is_given():
     assert by_broker[2]["catch_up"] == "nothing_to_upload", "it leads nothing"
 
 
+def test_what_is_in_the_open_segment_has_not_to_be_caught_up_with():
+    opened_s = MINUTES[-1] - 2_000
+    orders = Growing("orders", age_s=2 * HOUR_S, keeps_s=HOUR_S, uploaded_until_s=opened_s)
+    configs = {"orders": HOUR | {"segment_bytes": 3_000 * MB}}
+    data, _ = asked(
+        parts=[orders], configs=configs, for_=6 * HOUR_S * 1_000, upload_bytes_per_s=3 * MB
+    )
+    by_broker = {each["broker"]: each for each in data["brokers"]}
+    assert by_broker[1]["waiting_bytes"] == pytest.approx(2_000 * MB, rel=0.01)
+    assert by_broker[1]["catch_up_after_s"] == pytest.approx(3 * HOUR_S, rel=0.01)
+
+
 def test_uploads_that_are_no_faster_than_what_is_written_never_catch_up():
     data, _ = asked(upload_bytes_per_s=MB // 2)
     assert data["brokers"][0]["catch_up"] == "never"

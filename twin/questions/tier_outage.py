@@ -25,7 +25,7 @@ from twin.rules.groups.usage import is_in_use
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
-from twin.rules.tiering.upload import UploadLag
+from twin.rules.tiering.upload import UploadLag, open_bytes
 from twin.tables.state import (
     Assignment,
     Configs,
@@ -79,6 +79,7 @@ class Exposure(AddsUp):
     after_leader_change: Range = Range()  # on the leader's disk, and not on the next leader's
     groups_after_leader_change: Mapping[str, Range] = field(default_factory=dict)
     waiting_bytes: Mapping[int, float] = field(default_factory=dict)  # by leader
+    open_bytes: Mapping[int, float] = field(default_factory=dict)  # of those, in open segments
     written_bytes_per_s: Mapping[int, float] = field(default_factory=dict)  # to upload, by leader
     topics: Mapping[str, TopicOnDisk] = field(default_factory=dict)
 
@@ -127,6 +128,7 @@ def exposure(state: ShardState, lost: Collection[int] = (), loss: Loss | None = 
         after_leader_change=cold,
         groups_after_leader_change=cold_groups,
         waiting_bytes=_by_broker(leader, np.nan_to_num(lag.upload_lag_bytes), uploads),
+        open_bytes=_by_broker(leader, np.nan_to_num(open_bytes(lag, configs)), uploads),
         written_bytes_per_s=_by_broker(leader, written, uploads),
         topics=_topics(state, uploads, live, written, lag),
     )

@@ -124,7 +124,8 @@ def _broker(
     waiting = exposed.waiting_bytes.get(broker, 0.0)
     written = exposed.written_bytes_per_s.get(broker, 0.0)
     which, rate = upload
-    behind = waiting + written * for_ms / 1_000
+    # As much as now is in open segments then, and waits on.
+    behind = waiting - exposed.open_bytes.get(broker, 0.0) + written * for_ms / 1_000
     how: CatchUp = "unknown"
     after_s = None
     if not behind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,20 @@ def test_a_log_that_nothing_is_deleted_of_fills_its_disk_in_a_straight_line():
     for bound in ("full_at_earliest_ms", "full_at_latest_ms", "full_by_line_ms"):
         assert said[bound] == pytest.approx(10 - LAST_H, rel=0.01), bound
     assert open_risks(state) == {("disk_fills", 1), ("disk_fills", 2)}
+
+
+def test_a_log_that_grows_much_within_the_minute_of_the_sums_is_judged_all_the_same():
+    """20 s are kept on disk; since the sums were taken, 40 s more are, as uploads have stopped."""
+    logs = volumes(1)
+
+    def disks(after_s: float, parts: Sequence[Partition]) -> list[Directory]:
+        kept = round(max(after_s - 70, 0) * MB)
+        return [replace(each, replicas=each.replicas + kept) for each in logs(after_s, parts)]
+
+    short = TIERED | {"local_retention_ms": 20_000, "segment_bytes": MB}
+    of_cycles = cycles([Growing(keeps_s=20)], disks, {"t": short}, [0, 10, 70, 80, 110])
+    *_, state = played(of_cycles, ["t"])
+    assert forecast(state)["full_at_latest_ms"] == math.inf
 
 
 def test_somebody_is_paged_four_hours_before():

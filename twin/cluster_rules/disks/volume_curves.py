@@ -77,8 +77,10 @@ class VolumeCurves:
         return self._summed(self._curves.unjudged_replicas).sum(axis=1).astype(np.int64)
 
     def judged_bytes(self) -> Float64:
-        """[V] bytes of the replicas that are in the sums."""
-        return self._summed(self._curves.judged_bytes).sum(axis=1)
+        """[V] bytes of the replicas that are in the sums, with what these may have taken since."""
+        counted = self._summed(self._curves.judged_bytes).sum(axis=1)
+        judged: Float64 = counted + np.maximum(self._now(self._summed(self._curves.away_bytes)), 0)
+        return judged
 
     def lacking_bytes(self) -> Float64:
         """[V] what replicas that are behind have to copy: it is in no curve."""
