@@ -149,6 +149,11 @@ def test_what_only_remote_storage_has_and_who_reads_it():
     assert group["now"]["records"] == data["on_no_disk"]["records"] - 1_000
     assert any(line.startswith("  reports cannot read ") for line in lines)
     assert data["no_new_replica"] == 1
+    [offsets] = data["ranges_on_no_disk"]
+    assert (offsets["topic"], offsets["partition"], offsets["first_offset"]) == ("orders", 0, 0)
+    assert offsets["end_offset"] == data["on_no_disk"]["records"]
+    assert offsets["bytes"] == data["on_no_disk"]["bytes"]
+    assert any(line.startswith("  orders-0: 0 to ") for line in lines)
 
 
 def test_a_group_at_the_log_end_reads_on():
@@ -191,5 +196,6 @@ def test_topics_and_groups_of_several_shards_are_put_together():
         states.append(shards(36, [part], [group], {topic: HOUR})[0])
     data = QUESTIONS["tier-outage"].data(a_view(*states), {})
     assert data["on_no_disk"]["partitions"] == data["tiered_partitions"] == 2
+    assert [each["topic"] for each in data["ranges_on_no_disk"]] == ["orders", "payments"]
     assert sorted(each["topic"] for each in data["topics"]) == ["orders", "payments"]
     assert sorted(each["group"] for each in data["groups"]) == ["of-orders", "of-payments"]

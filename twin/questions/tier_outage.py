@@ -50,6 +50,32 @@ class Range(AddsUp):
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Offsets of a partition, from the first one to before the end; bytes by a known size."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    end_offset: int
+    bytes: int
+
+
+MOST_RANGES: Final = 20
+
+
+Ranges = tuple[OffsetRange, ...]
+
+
+def largest(one: Ranges, other: Ranges) -> Ranges:
+    """The largest of both, by bytes and then by records."""
+    return tuple(sorted((*one, *other), key=_largest_first)[:MOST_RANGES])
+
+
+def _largest_first(of: OffsetRange) -> tuple[int, int, str, int]:
+    return -of.bytes, of.first_offset - of.end_offset, of.topic, of.partition
+
+
+@dataclass(frozen=True, slots=True)
 class TopicOnDisk(AddsUp):
     """What the replicas of a tiered topic write to all disks, and keep there though uploaded.
 
@@ -72,6 +98,7 @@ class Exposure(AddsUp):
     tiered_partitions: int = 0
     unknown_partitions: int = 0  # whether they are tiered, or what is uploaded, is unknown
     on_no_disk: Range = Range()  # offsets that only remote storage has
+    ranges_on_no_disk: Annotated[Ranges, largest] = ()  # the largest of them
     groups: Mapping[str, Range] = field(default_factory=dict)  # that read remotely
     groups_after_loss: Mapping[str, Range] = field(default_factory=dict)  # more of them by a loss
     cannot_start: int = 0  # followers that need what remote storage has of leader epochs
@@ -104,6 +131,7 @@ def exposure(state: ShardState, lost: Collection[int] = (), loss: Loss | None = 
     on_disk = np.where(live & (local_start != UNKNOWN), local_start, _FAR)
     first_on_disk = over_slots(np.minimum, on_disk)
     only_remote = np.where(first_on_disk < _FAR, first_on_disk - leaders.log_start_offset, 0)
+    only_remote = np.where(is_tiered, np.maximum(only_remote, 0), 0)
     leader = state[Partitions].leader
     if loss is not None:
         leader = leader.copy()
@@ -120,7 +148,8 @@ def exposure(state: ShardState, lost: Collection[int] = (), loss: Loss | None = 
             (configs.remote_storage == UNKNOWN).sum()
             + (uploads & (lag.upload_lag_records == UNKNOWN)).sum()
         ),
-        on_no_disk=_range(np.where(is_tiered, np.maximum(only_remote, 0), 0), size),
+        on_no_disk=_range(only_remote, size),
+        ranges_on_no_disk=_ranges(state, leaders.log_start_offset, only_remote, size),
         groups=_reading_remotely(state),
         groups_after_loss=_by_loss(state, lost, loss),
         cannot_start=int(behind.sum()),
@@ -137,6 +166,20 @@ def exposure(state: ShardState, lost: Collection[int] = (), loss: Loss | None = 
 def _range(records: Int64, size: Float64) -> Range:
     """The sums over those records [P] of partitions."""
     return Range(int((records > 0).sum()), int(records.sum()), int((records * size).sum()))
+
+
+def _ranges(state: ShardState, first: Int64, records: Int64, size: Float64) -> Ranges:
+    """The largest ranges of those records [P] of partitions, from those offsets [P] on."""
+    row = np.flatnonzero(records > 0)
+    amount = records[row] * size[row]
+    row = row[np.lexsort((-records[row], -amount))[:MOST_RANGES]]
+    index, topics = state[PartitionIndex], state[Topics].topic
+    columns = (
+        topics[index.topic_index[row]], index.partition[row], first[row],
+        first[row] + records[row], (records[row] * size[row]).astype(np.int64),
+    )  # fmt: skip
+    each = zip(*(values.tolist() for values in columns), strict=True)
+    return tuple(OffsetRange(str(topic), *of) for topic, *of in each)
 
 
 def _reading_remotely(state: ShardState) -> dict[str, Range]:

@@ -36,6 +36,16 @@ class Offsets(TypedDict):
     bytes: int
 
 
+class OffsetsOnNoDisk(TypedDict):
+    """Offsets of a partition, from the first one to before the end."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    end_offset: int
+    bytes: int
+
+
 class GroupOutage(TypedDict):
     """A group that cannot read its next records.
 
@@ -67,10 +77,11 @@ class TierOutage(TypedDict):
 
     ``survived``: a first disk is full in ``survived_s`` at the earliest, or that is not in sight,
     or unknown. ``half_full_s``: until half of the brokers have a full disk, at the earliest.
-    ``on_no_disk``: offsets that only remote storage has. ``cannot_start``: followers that need
-    from there what the leader has no longer; ``no_new_replica``: partitions of which an empty
-    follower needs it. ``after_leader_change``: offsets on the disks of leaders and not of who leads
-    next. ``unknown_partitions``: nobody knows whether they are tiered, or what is uploaded.
+    ``on_no_disk``: offsets that only remote storage has, and ``ranges_on_no_disk`` the largest ranges
+    of them. ``cannot_start``: followers that need from there what the leader has no longer;
+    ``no_new_replica``: partitions of which an empty follower needs it. ``after_leader_change``:
+    offsets on the disks of leaders and not of who leads next. ``unknown_partitions``: nobody knows
+    whether they are tiered, or what is uploaded.
     ``help``: commands that buy time.
     """
 
@@ -83,6 +94,7 @@ class TierOutage(TypedDict):
     tiered_partitions: int
     unknown_partitions: int
     on_no_disk: Offsets
+    ranges_on_no_disk: list[OffsetsOnNoDisk]
     cannot_start: int
     no_new_replica: int
     after_leader_change: Offsets
@@ -142,6 +154,16 @@ def tier_outage(
         "tiered_partitions": exposed.tiered_partitions,
         "unknown_partitions": exposed.unknown_partitions,
         "on_no_disk": _offsets(exposed.on_no_disk),
+        "ranges_on_no_disk": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "first_offset": each.first_offset,
+                "end_offset": each.end_offset,
+                "bytes": each.bytes,
+            }
+            for each in exposed.ranges_on_no_disk
+        ],
         "cannot_start": exposed.cannot_start,
         "no_new_replica": exposed.no_new_replica,
         "after_leader_change": _offsets(exposed.after_leader_change),

@@ -52,6 +52,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"Of {count} nobody knows whether it is tiered, or what is uploaded."
     if data["on_no_disk"]["partitions"]:
         yield f"Meanwhile nobody can read {_offsets(data['on_no_disk'])}, which are on no disk."
+        yield from map(_range, data["ranges_on_no_disk"][:_MOST_LINES])
     for each in data["groups"][:_MOST_LINES]:
         yield from _group(each)
     if data["groups_total"] > _MOST_LINES:
@@ -99,6 +100,13 @@ def _group(row: Mapping[str, Any]) -> Iterator[str]:
     ):
         if row[when]["partitions"]:
             yield f"  {row['group']} {words} {_offsets(row[when])}"
+
+
+def _range(each: Mapping[str, Any]) -> str:
+    return (
+        f"  {each['topic']}-{each['partition']}: {each['first_offset']} to "
+        f"{each['end_offset'] - 1} ({size_text(each['bytes'])})"
+    )
 
 
 def _offsets(each: Mapping[str, Any]) -> str:
