@@ -77,8 +77,8 @@ class TierOutage(TypedDict):
 
     ``survived``: a first disk is full in ``survived_s`` at the earliest, or that is not in sight,
     or unknown. ``half_full_s``: until half of the brokers have a full disk, at the earliest.
-    ``on_no_disk``: offsets that only remote storage has, and ``ranges_on_no_disk`` the largest ranges
-    of them. ``cannot_start``: followers that need from there what the leader has no longer;
+    ``on_no_disk``: offsets that only remote storage has, and ``ranges_on_no_disk`` the largest of
+    these ranges. ``cannot_start``: followers that need from there what the leader has no longer;
     ``no_new_replica``: partitions of which an empty follower needs it. ``after_leader_change``:
     offsets on the disks of leaders and not of who leads next. ``unknown_partitions``: nobody knows
     whether they are tiered, or what is uploaded.
