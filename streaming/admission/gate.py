@@ -16,7 +16,7 @@ from streaming.runtime.http_errors import why
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GateAnswer:
     """The verdict, and why in a few lines."""
 
     verdict: Verdict
@@ -38,7 +38,9 @@ class Gate:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._verify = url.startswith("https:") and ssl.create_default_context()
 
-    async def ask(self, broker: int, others: Sequence[int], since_s: float | None = None) -> Answer:
+    async def ask(
+        self, broker: int, others: Sequence[int], since_s: float | None = None
+    ) -> GateAnswer:
         """Whether the broker may be restarted while the others are away too.
 
         Args:
@@ -59,13 +61,13 @@ class Gate:
                     headers=self._headers,
                 )  # fmt: skip
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            return Answer("unknown", f"the exporter {self._url} does not answer: {why(error)}")
+            return GateAnswer("unknown", f"the exporter {self._url} does not answer: {why(error)}")
         try:
             if answer.status_code != httpx2.codes.OK:
                 refusal = answer.json()["error"]
-                return Answer("unknown", f"the exporter gives no verdict: {refusal}")
+                return GateAnswer("unknown", f"the exporter gives no verdict: {refusal}")
             verdict = msgspec.json.decode(answer.content, type=RestartVerdict)
         except (ValueError, KeyError, TypeError):
-            return Answer("unknown", f"{self._url} is not an exporter of kafka-twin")
+            return GateAnswer("unknown", f"{self._url} is not an exporter of kafka-twin")
         lines = "; ".join(map(str.strip, verdict_lines(verdict)))
-        return Answer(verdict["verdict"], lines, is_late=verdict["stale"] is not None)
+        return GateAnswer(verdict["verdict"], lines, is_late=verdict["stale"] is not None)

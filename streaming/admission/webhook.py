@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from streaming.admission.gate import Answer, Gate
+from streaming.admission.gate import Gate, GateAnswer
 from streaming.admission.going import GoingBrokers
 from streaming.admission.kubernetes import Kubernetes, KubernetesError
 from streaming.admission.own_metrics import REVIEW_SECONDS, REVIEWS
@@ -115,7 +115,7 @@ class Webhook:
             return Pod.of(request.old_object)
         return await self._kubernetes.pod(request.namespace, request.name)
 
-    def _decision(self, answer: Answer, pod: Pod) -> Decision:
+    def _decision(self, answer: GateAnswer, pod: Pod) -> Decision:
         if answer.verdict == "safe":
             return Decision(True, "admitted", answer.why, pod)
         if pod.may_go:

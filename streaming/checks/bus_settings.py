@@ -19,7 +19,7 @@ from streaming import bus
 from streaming.bus import BusError
 from streaming.checks.cluster_rights import first_answer
 from streaming.checks.finding import CheckResult, SourceResult
-from streaming.collector.outcome import Outcome
+from streaming.collector.outcome import ReadOutcome
 from streaming.collector.wire.brokers import CollectorError
 from streaming.collector.wire.config_requests import TOPIC
 from streaming.runtime.config import Config
@@ -199,7 +199,7 @@ def _actual(
     except CollectorError as error:
         raise BusError(str(error)) from None
     if body is None:
-        why = f"{Outcome.FAILED.value}: no broker has answered DescribeConfigs"
+        why = f"{ReadOutcome.FAILED.value}: no broker has answered DescribeConfigs"
         return {}, dict.fromkeys(names, why)
     results = DescribeConfigsResponse.decode(body, version=_DESCRIBED).results
     own = {
@@ -213,5 +213,5 @@ def _actual(
 
 def _why_not(code: int) -> str:
     if code == TOPIC_NOT_ALLOWED:
-        return f"{Outcome.REFUSED.value}: DESCRIBE_CONFIGS"
-    return f"{Outcome.FAILED.value}: {for_code(code).__name__}"
+        return f"{ReadOutcome.REFUSED.value}: DESCRIBE_CONFIGS"
+    return f"{ReadOutcome.FAILED.value}: {for_code(code).__name__}"

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Final
 
 from streaming.checks.finding import CheckResult
-from streaming.collector.outcome import Outcome
+from streaming.collector.outcome import ReadOutcome
 from streaming.runtime import jars
 from streaming.runtime.config import Config
 
@@ -37,7 +37,7 @@ def of_java_client(config: Config) -> Iterator[CheckResult]:
     if config.bus.bootstrap:
         sections["bus"] = (config.bus_bootstrap, config.bus_client)
     why = _why_not_tried()
-    texts = dict.fromkeys(sections, f"{Outcome.NOT_TRIED.value}: {why}") if why else None
+    texts = dict.fromkeys(sections, f"{ReadOutcome.NOT_TRIED.value}: {why}") if why else None
     if texts is None:
         asked = {
             name: {"bootstrap": bootstrap, "client": dict(client)}
@@ -54,7 +54,7 @@ def of_java_client(config: Config) -> Iterator[CheckResult]:
         if text:
             yield CheckResult(f"{what}: {text}", WITHOUT)
         else:
-            yield CheckResult(f"{what}: {Outcome.ANSWERED.value}")
+            yield CheckResult(f"{what}: {ReadOutcome.ANSWERED.value}")
 
 
 def _why_not_tried() -> str:
@@ -81,10 +81,10 @@ def _tried(question: str, sections: list[str], within_s: float) -> dict[str, str
             answer, said = program.communicate(question, timeout=within_s)
             return {str(name): str(why) for name, why in json.loads(answer).items()}
         except subprocess.TimeoutExpired:
-            why = f"{Outcome.FAILED.value}: no answer within {within_s:g} s"
+            why = f"{ReadOutcome.FAILED.value}: no answer within {within_s:g} s"
         except ValueError:
             last = said.strip().splitlines()[-1:] or ["it ended without a word"]
-            why = f"{Outcome.FAILED.value}: {last[0]}"
+            why = f"{ReadOutcome.FAILED.value}: {last[0]}"
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(program.pid, signal.SIGKILL)

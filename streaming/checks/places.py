@@ -13,7 +13,7 @@ from typing import Final
 import httpx2
 
 from streaming.checks.finding import CheckResult
-from streaming.collector.outcome import Outcome
+from streaming.collector.outcome import ReadOutcome
 from streaming.runtime import jars
 from streaming.runtime.config import Config
 from streaming.runtime.http_errors import why as why_failed
@@ -86,7 +86,7 @@ def _grafana(config: Config) -> CheckResult:
     """Whether Grafana takes the login. A dashboard that is not published yet is fine."""
     what = f"grafana.url {config.grafana.url}"
     if importlib.util.find_spec("grafana_api") is None:
-        why = f"{Outcome.NOT_TRIED.value}: pip install 'kafka-twin[grafana]'"
+        why = f"{ReadOutcome.NOT_TRIED.value}: pip install 'kafka-twin[grafana]'"
         return CheckResult(f"{what}: {why}", _NO_GRAFANA)
     # Its package is an extra.
     from streaming.grafana.client import GrafanaClient, GrafanaError
@@ -95,14 +95,14 @@ def _grafana(config: Config) -> CheckResult:
         GrafanaClient(config.grafana).dashboard(_DASHBOARD)
     except GrafanaError as error:
         return CheckResult(f"grafana.url: {error}", _NO_GRAFANA)
-    return CheckResult(f"{what}: {Outcome.ANSWERED.value}")
+    return CheckResult(f"{what}: {ReadOutcome.ANSWERED.value}")
 
 
 def _archive(config: Config) -> CheckResult:
     """Whether the store of the archive answers. An archive that has no rows yet is fine."""
     what, without = f"archive.path {config.archive.path}", "kafka-twin archive, and the past"
     if importlib.util.find_spec("deltalake") is None:
-        why = f"{Outcome.NOT_TRIED.value}: pip install 'kafka-twin[archive]'"
+        why = f"{ReadOutcome.NOT_TRIED.value}: pip install 'kafka-twin[archive]'"
         return CheckResult(f"{what}: {why}", without)
     # Its package is an extra.
     from streaming.history.archive.delta import ArchiveError, ArchiveTables
@@ -121,7 +121,9 @@ def _archive(config: Config) -> CheckResult:
     asking.start()
     asking.join(_STORE_ANSWERS_WITHIN_S)
     why = answers[0] if answers else f"{what}: no answer within {_STORE_ANSWERS_WITHIN_S} s"
-    return CheckResult(why, without) if why else CheckResult(f"{what}: {Outcome.ANSWERED.value}")
+    return (
+        CheckResult(why, without) if why else CheckResult(f"{what}: {ReadOutcome.ANSWERED.value}")
+    )
 
 
 def _exporter(config: Config) -> CheckResult:
@@ -134,8 +136,8 @@ def _exporter(config: Config) -> CheckResult:
             verify=ssl.create_default_context(), timeout=config.collector.deadline_ms / 1_000,
         )  # fmt: skip
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return CheckResult(f"{what}: {Outcome.FAILED.value}: {why_failed(error)}", without)
+        return CheckResult(f"{what}: {ReadOutcome.FAILED.value}: {why_failed(error)}", without)
     if answer.status_code != httpx2.codes.OK:
         status = f"it answered {answer.status_code}"
-        return CheckResult(f"{what}: {Outcome.FAILED.value}: {status}", without)
-    return CheckResult(f"{what}: {Outcome.ANSWERED.value}")
+        return CheckResult(f"{what}: {ReadOutcome.FAILED.value}: {status}", without)
+    return CheckResult(f"{what}: {ReadOutcome.ANSWERED.value}")

@@ -19,7 +19,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeader
 from streaming.collector.about import Needed
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import DeniedTopics
-from streaming.collector.listing import PartitionListing, Placement
+from streaming.collector.listing import ListedPlacement, PartitionListing
 from streaming.collector.problem import Problem, is_lasting
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.runtime.deadline import Deadline
@@ -88,7 +88,7 @@ class LeaderEpochRequests:
                         answers.entries[row] = epoch, end_offset
         return answers
 
-    def _usable(self, placement: Placement, decoded: Any) -> Iterator[tuple[int, int, int]]:
+    def _usable(self, placement: ListedPlacement, decoded: Any) -> Iterator[tuple[int, int, int]]:
         """Row, epoch and end offset of each partition without an error."""
         number = {name: i for i, name in enumerate(placement.topic)}
         for topic in decoded.topics:
@@ -102,7 +102,7 @@ class LeaderEpochRequests:
 
 
 def _request(
-    placement: Placement, epochs: Mapping[int, tuple[int, int]]
+    placement: ListedPlacement, epochs: Mapping[int, tuple[int, int]]
 ) -> OffsetForLeaderEpochRequest:
     topics: defaultdict[str, list[Any]] = defaultdict(list)
     kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic

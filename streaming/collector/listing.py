@@ -31,7 +31,7 @@ _PARTITION_BITS: Final = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class ListedPlacement:
     """The replicas of each broker; topics by shard and name, partitions by topic and number.
 
     Shapes: [T] topics, [P] partitions, [N] replicas in assignment order, [S + 1] cuts of shards.
@@ -53,7 +53,7 @@ class Placement:
     def __len__(self) -> int:
         return len(self.partition)
 
-    def same_as(self, other: Placement) -> bool:
+    def same_as(self, other: ListedPlacement) -> bool:
         """Whether topics, partitions and replicas are equal."""
         return (
             self.shards == other.shards
@@ -120,7 +120,7 @@ class BrokerReplicas:
 class PartitionListing:
     """A placement with leaders, leader epochs and ISRs. Shapes as there."""
 
-    placement: Placement
+    placement: ListedPlacement
     leader: Array  # [P] broker id, -1 if none
     leader_epoch: Array  # [P]
     replica_flags: Array  # [N] ReplicaFlags
@@ -186,7 +186,7 @@ def from_metadata(
         flagged = np.fromiter(chain.from_iterable(nodes), np.int64)
         row = np.repeat(np.arange(len(nodes)), np.fromiter(map(len, nodes), np.int64, len(nodes)))
         flags[np.isin(at, _key(row, flagged))] |= np.uint8(flag)
-    placement = Placement(
+    placement = ListedPlacement(
         shards=shards,
         topic=tuple(t.name for t in ordered),
         topic_id=tuple(t.topic_id.bytes if t.topic_id else NO_ID for t in ordered),
@@ -219,7 +219,7 @@ def _key(row: Array, broker: Array) -> Array:
     return (row.astype(np.int64) << _PARTITION_BITS) | (broker.astype(np.int64) & 0xFFFFFFFF)
 
 
-def common_partitions(before: Placement, after: Placement) -> tuple[Array, Array]:
+def common_partitions(before: ListedPlacement, after: ListedPlacement) -> tuple[Array, Array]:
     """Rows in each placement of the partitions in both (same topic id, name and number)."""
     if before is after:
         both = np.arange(len(after))
@@ -235,7 +235,7 @@ def common_partitions(before: Placement, after: Placement) -> tuple[Array, Array
     return in_old, in_new
 
 
-def common_replicas(before: Placement, after: Placement) -> tuple[Array, Array]:
+def common_replicas(before: ListedPlacement, after: ListedPlacement) -> tuple[Array, Array]:
     """Rows in each placement of the replicas that are in both."""
     in_old, in_new = common_partitions(before, after)
     place = np.full(len(after), -1, np.int64)

@@ -23,7 +23,7 @@ from twin.declarations.table import NO_BROKER
 _MOST_BROKERS: Final = 5
 
 
-class Outcome(Enum):
+class ReadOutcome(Enum):
     """How a source ended, in the words that ``kafka-twin check`` prints."""
 
     ANSWERED = "asked and answered"
@@ -38,7 +38,7 @@ class SourceOutcome:
     """The outcome of one kind of data; ``why`` is empty if it was answered."""
 
     about: About
-    outcome: Outcome
+    outcome: ReadOutcome
     why: str = ""
 
     def __str__(self) -> str:
@@ -115,12 +115,12 @@ def outcomes(
                 and not lacks_topic
                 and _is_answered(about, keys, is_read=kind in read)
             ):
-                result = SourceOutcome(about, Outcome.ANSWERED)
+                result = SourceOutcome(about, ReadOutcome.ANSWERED)
             if result is None:
                 why = _why_not(about, source, lacks_topic=lacks_topic)
-                result = SourceOutcome(about, Outcome.NOT_TRIED, why)
+                result = SourceOutcome(about, ReadOutcome.NOT_TRIED, why)
             before = found.get(about.name)
-            if before is None or before.outcome is Outcome.NOT_TRIED:
+            if before is None or before.outcome is ReadOutcome.NOT_TRIED:
                 found[about.name] = result
     return tuple(found.values())
 
@@ -133,20 +133,20 @@ def _is_answered(about: About, keys: Set[int], *, is_read: bool) -> bool:
 
 def _of_problems(about: About, problems: Sequence[Problem]) -> SourceOutcome | None:
     """The outcome of a source that reports something: what a right mends first, then the rest."""
-    for outcome in (Outcome.REFUSED, Outcome.FAILED, Outcome.NOT_OFFERED):
+    for outcome in (ReadOutcome.REFUSED, ReadOutcome.FAILED, ReadOutcome.NOT_OFFERED):
         texts = [problem.text for problem in problems if _outcome(problem) is outcome]
         if texts:
             right = about.right
-            if outcome is Outcome.REFUSED and right is not None:
+            if outcome is ReadOutcome.REFUSED and right is not None:
                 return SourceOutcome(about, outcome, f"{right.operation} on {right.covers}")
             return SourceOutcome(about, outcome, "; ".join(dict.fromkeys(texts)))
     return None
 
 
-def _outcome(problem: Problem) -> Outcome:
+def _outcome(problem: Problem) -> ReadOutcome:
     if problem.is_denied:
-        return Outcome.REFUSED
-    return Outcome.NOT_OFFERED if problem.error == NOT_OFFERED else Outcome.FAILED
+        return ReadOutcome.REFUSED
+    return ReadOutcome.NOT_OFFERED if problem.error == NOT_OFFERED else ReadOutcome.FAILED
 
 
 def _is_of_topics(about: About) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.bus.arrow import dictionary, fixed, numbers, texts
-from streaming.collector.listing import Array, Placement
+from streaming.collector.listing import Array, ListedPlacement
 from twin.declarations.table import Observation
 
 Answers = Mapping[int, Sequence[bytes | None]]
@@ -32,7 +32,7 @@ _GIVEN = frozenset({"self", "broker", "versions", "answers", "return"})
 T = TypeVar("T")
 
 
-def partition_keys(placement: Placement, row: Array) -> dict[str, pa.Array]:
+def partition_keys(placement: ListedPlacement, row: Array) -> dict[str, pa.Array]:
     """The columns that identify a partition, for those rows of the placement, by name."""
     topics, index = np.unique(placement.topic_of[row], return_inverse=True)
     return {

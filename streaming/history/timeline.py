@@ -23,7 +23,7 @@ M = TypeVar("M")  # a message, or where it is
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class RecordedCycle:
     """A cycle of the collector: when it was, its number, and the shards that have all of it."""
 
     at_ms: int
@@ -35,7 +35,7 @@ class Cycle:
 class Timeline(Generic[M]):
     """Cycles in order, and the messages of each: shard and message, in the order of the bus."""
 
-    cycles: Sequence[Cycle]
+    cycles: Sequence[RecordedCycle]
     messages: Sequence[Sequence[tuple[int, M]]]
 
     @property
@@ -103,7 +103,7 @@ def timeline_of(
     for shard, recorded in by_shard.items():
         _sort_in(shard, recorded, place, of_cycles)
     cycles = [
-        Cycle(
+        RecordedCycle(
             at_ms,
             max(part.number for part in seen[at_ms].values()),
             frozenset(shard for shard, part in seen[at_ms].items() if part.is_whole),

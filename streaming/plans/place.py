@@ -26,7 +26,7 @@ from twin.engine.state import ShardState
 from twin.plans.moving import obstacles
 from twin.plans.placement import Harm, Placement, reach
 from twin.plans.reordering import Obstacle, Reordering
-from twin.plans.swaps import Step, Terms, improving_steps
+from twin.plans.swaps import Step, SwapTerms, improving_steps
 from twin.questions.whatif import is_judged
 from twin.tables.state import Partitions
 
@@ -106,7 +106,7 @@ def _immovable(
         yield state, first
 
 
-def _terms(placed: Placed, kept: Sequence[Mapping[Obstacle, Bool]]) -> Terms:
+def _terms(placed: Placed, kept: Sequence[Mapping[Obstacle, Bool]]) -> SwapTerms:
     movable = [
         is_judged(state) & ~np.logical_or.reduce(list(each.values()))
         for state, each in zip(placed.states, kept, strict=True)
@@ -116,7 +116,7 @@ def _terms(placed: Placed, kept: Sequence[Mapping[Obstacle, Bool]]) -> Terms:
     leader = np.concatenate([state[Partitions].leader for state in placed.states])
     leads = placed.ids(placed.placement.place) == leader[:, None]
     leads[:, 0] = True  # the preferred leader
-    return Terms(
+    return SwapTerms(
         np.concatenate(movable), np.isin(placed.broker, usable), leads, placed.copied_bytes()
     )
 

@@ -22,7 +22,7 @@ from twin.questions.load import load_at_once, load_in_turn, peaks_of
 from twin.rules.load.amounts import IN, LEADERS, OUT, QUANTITIES, Amounts
 from twin.rules.load.capacity import capacities
 from twin.rules.load.forecast import (
-    Forecast,
+    LoadForecast,
     at_once,
     exceeds,
     in_turn,
@@ -214,7 +214,7 @@ def load(
 
 
 def _answer(
-    view: ClusterView, ids: Int32, lost: list[list[int]], by_rule: Mapping[str, Forecast],
+    view: ClusterView, ids: Int32, lost: list[list[int]], by_rule: Mapping[str, LoadForecast],
     capacity: Float64, most: int | None,
 ) -> LoadsAfterLoss:  # fmt: skip
     forecast = by_rule[KAFKA]
@@ -254,7 +254,7 @@ def _answer(
     }
 
 
-def _now(ids: Int32, capacity: Float64, forecast: Forecast, i: int) -> BrokerLoad:
+def _now(ids: Int32, capacity: Float64, forecast: LoadForecast, i: int) -> BrokerLoad:
     limits: list[float] = capacity[[IN, OUT], i].tolist()
     into, out = (None if np.isnan(each) else each for each in limits)
     is_measured = forecast.is_measured[:, i].tolist()
@@ -268,7 +268,7 @@ def _now(ids: Int32, capacity: Float64, forecast: Forecast, i: int) -> BrokerLoa
 
 
 def _largest(
-    ids: Int32, lost: list[list[int]], forecast: Forecast, capacity: Float64, quantity: int,
+    ids: Int32, lost: list[list[int]], forecast: LoadForecast, capacity: Float64, quantity: int,
     survives: Array,
 ) -> LargestGrowth | None:  # fmt: skip
     """The largest growth of the known parts; None if nothing grows."""

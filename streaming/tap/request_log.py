@@ -62,7 +62,7 @@ class ForgottenTopic(Struct, gc=False, rename="camel"):
         return self.topic_id or self.topic
 
 
-class ReplicaState(Struct, gc=False, rename="camel"):
+class LoggedReplicaState(Struct, gc=False, rename="camel"):
     """The follower that fetches, and its broker epoch."""
 
     replica_id: int = UNKNOWN
@@ -73,7 +73,7 @@ class FetchRequest(Struct, gc=False, rename="camel"):
     """A fetch; before version 15 the follower is in ``replica_id``."""
 
     topics: list[FetchRequestTopic]
-    replica_state: ReplicaState | None = None
+    replica_state: LoggedReplicaState | None = None
     replica_id: int = UNKNOWN
     max_wait_ms: int = 500
     min_bytes: int = 1

@@ -31,7 +31,7 @@ from streaming.bus import Sender
 from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle.collector import Collector, send
 from streaming.collector.cycle.observation import CycleResult, ObservationEncoder
-from streaming.collector.listing import Placement
+from streaming.collector.listing import ListedPlacement
 from streaming.collector.sources import offsets
 from streaming.collector.sources.timestamps import LocalStarts
 from streaming.collector.wire import log_dirs
@@ -186,7 +186,7 @@ def _rss_peak_megabytes() -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1_024
 
 
-def _plainly(brokers: BrokerConnections, placement: Placement) -> np.ndarray:
+def _plainly(brokers: BrokerConnections, placement: ListedPlacement) -> np.ndarray:
     """The same offsets and sizes with every request built and every answer decoded anew."""
 
     def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kafka.protocol.admin import DescribeLogDirsResponse
 
-from streaming.collector.listing import Placement
+from streaming.collector.listing import ListedPlacement
 from streaming.collector.sources.log_dirs import LogDirSizes, LogDirSource
 from streaming.collector.wire.log_dirs import LogKind
 from streaming.collector.wire.volumes import LAST_ANSWERS
@@ -45,7 +45,7 @@ def directory(
 class Asked:
     """A source whose answers of broker 1 are given."""
 
-    def __init__(self, listed: Placement | None = None, version: int = 5) -> None:
+    def __init__(self, listed: ListedPlacement | None = None, version: int = 5) -> None:
         self.source = LogDirSource("c")
         self.listed = listed or placement({})
         self.version = version

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from streaming.collector.listing import Placement
+from streaming.collector.listing import ListedPlacement
 from streaming.collector.sources import offsets
 from streaming.collector.sources.offsets import OffsetSource, ReplicaOffsets
 from streaming.collector.wire.brokers import BrokerConnections
@@ -80,7 +80,7 @@ class sampled:  # noqa: N801 - reads as a function
 
 
 def read(
-    brokers: BrokerConnections, asker: OffsetSource, held: Placement, deadline_ms: int = 1_000
+    brokers: BrokerConnections, asker: OffsetSource, held: ListedPlacement, deadline_ms: int = 1_000
 ) -> ReplicaOffsets:
     replies = brokers.ask(
         [1], lambda b, v: asker.requests(b, v, held), Deadline.after_ms(patient_ms(deadline_ms))

@@ -20,7 +20,7 @@ from streaming.checks.cluster import of_cluster
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.log import CycleLog
 from streaming.collector.cycle.metrics import CycleMetrics
-from streaming.collector.outcome import Outcome, outcomes
+from streaming.collector.outcome import ReadOutcome, outcomes
 from streaming.collector.problem import NOT_OFFERED
 from streaming.collector.sources import ABOUT, SOURCES
 from streaming.collector.sources.groups import GroupSource
@@ -89,8 +89,8 @@ def said(config: Config) -> dict[str, str]:
     return {name: text for name, _, text in pairs}
 
 
-def word(text: str) -> Outcome:
-    return Outcome(text.partition(":")[0])
+def word(text: str) -> ReadOutcome:
+    return ReadOutcome(text.partition(":")[0])
 
 
 def test_every_source_of_the_registry_has_an_outcome_though_nothing_speaks_of_it() -> None:
@@ -98,14 +98,16 @@ def test_every_source_of_the_registry_has_an_outcome_though_nothing_speaks_of_it
     assert [each.about for each in found] == list(
         dict.fromkeys(about for kind in SOURCES for about in kind.about)
     )
-    assert {each.outcome for each in found} == {Outcome.NOT_TRIED}
+    assert {each.outcome for each in found} == {ReadOutcome.NOT_TRIED}
     assert all(each.why for each in found)
 
 
 def test_check_says_of_each_source_how_it_came_about(cluster: FakeCluster) -> None:
     found = said(configured(cluster))
     assert list(found) == list(dict.fromkeys(a.name for kind in SOURCES for a in kind.about))
-    not_tried = {name: text for name, text in found.items() if word(text) is not Outcome.ANSWERED}
+    not_tried = {
+        name: text for name, text in found.items() if word(text) is not ReadOutcome.ANSWERED
+    }
     no_transaction = "not tried: no transaction stays open from one cycle to the next"
     assert not_tried == {
         "transaction producers": no_transaction,
@@ -124,8 +126,8 @@ def test_a_cluster_without_topics_is_not_one_that_has_answered(cluster: FakeClus
     cluster.world.topics.clear()
     found = said(configured(cluster))
     assert found["topic configs"] == "not tried: there is no topic"
-    assert word(found["offsets"]) is Outcome.NOT_TRIED
-    assert word(found["log dirs"]) is Outcome.ANSWERED
+    assert word(found["offsets"]) is ReadOutcome.NOT_TRIED
+    assert word(found["log dirs"]) is ReadOutcome.ANSWERED
 
 
 def test_what_is_refused_names_the_right(cluster: FakeCluster) -> None:
@@ -145,7 +147,7 @@ def test_what_brokers_do_not_offer_is_named_with_the_kafka_that_has_it(
 ) -> None:
     withdraw(cluster, *REDPANDA.values())
     found = said(configured(cluster))
-    lacking = [name for name, text in found.items() if word(text) is Outcome.NOT_OFFERED]
+    lacking = [name for name, text in found.items() if word(text) is ReadOutcome.NOT_OFFERED]
     assert sorted(lacking) == sorted(REDPANDA)
     assert found["log dirs"] == (
         "not offered: brokers 1, 2, 3 do not offer DescribeLogDirs, which Kafka 1.0 and later have"
@@ -208,7 +210,7 @@ def test_each_request_that_a_source_sends_is_one_that_an_about_declares(
     sent = {key for broker in cluster.brokers.values() for key, _ in broker.asked}
     declared = {need.message.API_KEY for about in ABOUT.values() for need in about.needs}
     assert sent - NEEDED_BY_NONE == declared
-    assert {name for name, each in found.items() if each.outcome is not Outcome.ANSWERED} == {
+    assert {name for name, each in found.items() if each.outcome is not ReadOutcome.ANSWERED} == {
         "metrics"
     }
 

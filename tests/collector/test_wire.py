@@ -15,7 +15,7 @@ from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
 from streaming.collector import listing
-from streaming.collector.listing import BrokerReplicas, Placement
+from streaming.collector.listing import BrokerReplicas, ListedPlacement
 from streaming.collector.sources import offsets
 from streaming.collector.wire import log_dirs
 from streaming.collector.wire.layouts import Layout, LayoutCursor, places
@@ -28,7 +28,7 @@ PARTITION = st.integers(0, 300)
 NAME = st.text("abcxyz.-_0189", min_size=1, max_size=200)
 
 
-def placement(topics: dict[str, set[int]], broker: int = 1) -> Placement:
+def placement(topics: dict[str, set[int]], broker: int = 1) -> ListedPlacement:
     """One replica of each partition, all on one broker."""
     kind = MetadataResponse.MetadataResponseTopic
     return listing.from_metadata(
@@ -91,7 +91,7 @@ def by_row(read: tuple[Any, ...]) -> list[tuple[int, ...]]:
     return sorted(zip(*(column.tolist() for column in read), strict=True))
 
 
-def kept(held_by: Placement, version: int) -> offsets.BrokerOffsets:
+def kept(held_by: ListedPlacement, version: int) -> offsets.BrokerOffsets:
     return offsets.BrokerOffsets(held_by, 1, version)
 
 

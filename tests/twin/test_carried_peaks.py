@@ -14,7 +14,7 @@ from tests.scope import reported
 from tests.twin.test_load_after_loss import HALF, cycles, judged
 from twin.builtin import CATALOG
 from twin.cluster import empty_cluster, step_cluster
-from twin.cluster_rules.load_after_loss import LoadsAfterLoss
+from twin.cluster_rules.load_after_loss import LossLoads
 from twin.rules.load.peaks import DAY_MS, CarriedPeaks
 
 DAY = 24 * 60  # minutes
@@ -75,24 +75,24 @@ def test_the_capacity_is_a_percentage_of_the_peak():
     assert peaks.highest(np.array([1, 2, 3], np.int32), state.observed_at_ms)[0].tolist() == [
         100, 100, 0,
     ]  # fmt: skip
-    found = state[LoadsAfterLoss]
+    found = state[LossLoads]
     assert found.capacity_ratio.tolist()[:2] == [1.0, 1.0]
     assert found.is_above.tolist() == [0, 0, 0]
     state, _ = judged(HALF, {**TWICE, 2: (-1, -1, 199)}, minutes=STEADY)
-    assert state[LoadsAfterLoss].is_above.tolist() == [0, 1, 0]
+    assert state[LossLoads].is_above.tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize(("limit", "ratio"), [(-1, 1.0), (400, 0.5)])
 def test_bytes_that_are_set_win(limit, ratio):
     capacity = {**TWICE, 1: (limit, -1, 200)}
     state, _ = judged(HALF, capacity, minutes=STEADY)
-    assert state[LoadsAfterLoss].capacity_ratio[0] == ratio
+    assert state[LossLoads].capacity_ratio[0] == ratio
 
 
 def test_nothing_is_judged_before_a_broker_was_watched_for_a_day():
     state, _ = judged(HALF, dict.fromkeys((1, 2, 3), (-1, -1, 1)), minutes=(0, 1, DAY - 1))
-    assert np.isnan(state[LoadsAfterLoss].capacity_ratio).all()
-    assert state[LoadsAfterLoss].is_above.tolist() == [0, 0, 0]
+    assert np.isnan(state[LossLoads].capacity_ratio).all()
+    assert state[LossLoads].is_above.tolist() == [0, 0, 0]
     assert len(state[CarriedPeaks].broker)
 
 
@@ -124,6 +124,6 @@ def test_a_shard_that_reports_nothing_for_some_time_does_not_make_it_forget():
     before = state[CarriedPeaks]
     alone = [frame for frame in each[-1] if frame.header.shard == 0]
     state, _ = step_cluster(state, alone)
-    assert len(state[LoadsAfterLoss].broker) == 0
+    assert len(state[LossLoads].broker) == 0
     for was, now in zip(before.values(), state[CarriedPeaks].values(), strict=True):
         np.testing.assert_array_equal(was, now)

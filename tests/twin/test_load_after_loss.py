@@ -21,7 +21,7 @@ from tests.examples import examples
 from tests.scope import reported
 from twin.builtin import CATALOG
 from twin.cluster import empty_cluster, step_cluster
-from twin.cluster_rules.load_after_loss import Direction, LoadsAfterLoss
+from twin.cluster_rules.load_after_loss import Direction, LossLoads
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
 from twin.totals import shard_totals
@@ -78,7 +78,7 @@ def test_a_broker_is_overloaded_above_its_capacity(capacity, brokers):
 
 def test_the_finding_names_the_loss_and_the_share():
     state, texts = judged(HALF, {1: (160, -1), 2: (400, -1)})
-    found = state[LoadsAfterLoss]
+    found = state[LossLoads]
     assert found.capacity_ratio.tolist()[:2] == [1.25, 0.5]
     assert np.isnan(found.capacity_ratio[2])
     assert found.lost_broker.tolist() == [2, 1, -1]
@@ -105,9 +105,9 @@ def test_shares_are_scaled_to_what_brokers_measure():
 
 def test_an_unknown_part_makes_it_unknown_unless_the_known_part_is_above():
     state, _ = judged(HALF, {2: (200, -1)}, new=[(1, 2)])
-    assert state[LoadsAfterLoss].is_above.tolist()[1] == UNKNOWN
+    assert state[LossLoads].is_above.tolist()[1] == UNKNOWN
     state, _ = judged(HALF, {2: (199, -1)}, new=[(1, 2)])
-    assert state[LoadsAfterLoss].is_above.tolist()[1] == 1
+    assert state[LossLoads].is_above.tolist()[1] == 1
 
 
 def test_without_a_capacity_shards_report_nothing():
@@ -149,6 +149,6 @@ def test_the_finding_is_the_same_for_any_number_of_shards_in_any_order(
 
     parts, texts_of_parts = judged(rates, capacity, shards, shuffled, **more)
     assert texts == texts_of_parts
-    for table in (LoadsAfterLoss, ClusterRisks):
+    for table in (LossLoads, ClusterRisks):
         for one, other in zip(whole[table].values(), parts[table].values(), strict=True):
             np.testing.assert_array_equal(one, other)

@@ -13,7 +13,7 @@ from tests.builders import Partition, a_state
 from tests.examples import examples
 from twin.declarations.table import KAFKA, UNKNOWN
 from twin.plans.placement import Harm, Placement, placement, reach
-from twin.plans.swaps import Swaps, Terms, improving_steps
+from twin.plans.swaps import Swaps, SwapTerms, improving_steps
 from twin.questions.contingencies import contingencies
 from twin.questions.effects import counted_things
 from twin.rules.brokers.racks import racks_of
@@ -29,14 +29,14 @@ def placed(*replicas: tuple[int, ...], racks: tuple[int, ...], least: int = 1) -
     return Placement(place, np.full(len(place), least, np.int32), np.array(racks, np.int64))
 
 
-def terms(of: Placement, **other: np.ndarray) -> Terms:
+def terms(of: Placement, **other: np.ndarray) -> SwapTerms:
     given = {
         "movable": np.ones(len(of.place), bool),
         "usable": np.ones(len(of.rack), bool),
         "leads": np.arange(of.place.shape[1]) == np.zeros((len(of.place), 1), int),
         "copied": np.ones(len(of.place)),
     }
-    return Terms(**{**given, **other})
+    return SwapTerms(**{**given, **other})
 
 
 def replicas_of(of: Placement) -> list[list[int]]:

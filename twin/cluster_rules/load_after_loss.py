@@ -30,7 +30,7 @@ from twin.declarations.table import (
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.load.amounts import IN, LEADERS, OUT, QUANTITIES, Amounts
 from twin.rules.load.capacity import is_limited, peak_percents, set_capacities, with_peaks
-from twin.rules.load.forecast import Forecast, exceeds, in_turn, measured
+from twin.rules.load.forecast import LoadForecast, exceeds, in_turn, measured
 from twin.rules.load.peaks import CarriedPeaks
 from twin.rules.load.shifts import Carried, LoadTables, Shifts
 from twin.tables.state import BrokerMetrics, Brokers
@@ -122,7 +122,7 @@ def load_shifts(
     )
 
 
-class LoadsAfterLoss(ClusterTable, kind="loads_after_loss"):
+class LossLoads(ClusterTable, kind="loads_after_loss"):
     """[K] the loss that would bring each broker the highest share of its capacity, sorted by id."""
 
     broker: Int32 = column("broker id")
@@ -139,11 +139,11 @@ class LoadsAfterLoss(ClusterTable, kind="loads_after_loss"):
 @rule
 def loads_after_loss(
     loads: BrokerLoads, shifts: LoadShifts, peaks: CarriedPeaks, cycle: Cycle
-) -> LoadsAfterLoss:
+) -> LossLoads:
     """By the sums of all shards."""
     broker, at = np.unique(loads.broker, return_inverse=True)
     if not len(broker):
-        return LoadsAfterLoss.empty()
+        return LossLoads.empty()
     forecast, limit = _forecast(broker, at, loads, shifts)
     percent = highest_of(loads.capacity_peak_percent, at, len(broker))
     capacity = with_peaks(limit, percent, peaks, broker, cycle.observed_at_ms)
@@ -160,7 +160,7 @@ def loads_after_loss(
     is_known = ~np.isnan(highest)
     direction, lost = np.divmod(worst, len(broker))
     is_above, is_unknown = above.any(axis=(0, 1)), may_be.any(axis=(0, 1))
-    return LoadsAfterLoss(
+    return LossLoads(
         broker,
         highest,
         np.where(is_known, broker[lost], np.int32(NO_BROKER)),
@@ -171,7 +171,7 @@ def loads_after_loss(
 
 def _forecast(
     broker: Int32, at: Array, loads: BrokerLoads, shifts: LoadShifts
-) -> tuple[Forecast, Float64]:
+) -> tuple[LoadForecast, Float64]:
     """The forecast for each broker lost in turn, and [Q, B] the capacities that are set."""
     size, quantities = len(broker), len(QUANTITIES)
     own, capacity = np.full((2, quantities, size), np.nan)
@@ -210,7 +210,7 @@ def highest_of(values: Float64, at: Array, size: int) -> Float64:
 
 
 @event("load_above_capacity_began", "load_above_capacity_ended", per="broker")
-def load_changed(was: Earlier[LoadsAfterLoss], now: LoadsAfterLoss) -> Iterator[Occurrence]:
+def load_changed(was: Earlier[LossLoads], now: LossLoads) -> Iterator[Occurrence]:
     """Brokers that a loss would bring above their capacity, and no longer would."""
     both, old, new = np.intersect1d(was.broker, now.broker, return_indices=True)
     for i, broker in enumerate(both.tolist()):
@@ -245,7 +245,7 @@ def load_changed(was: Earlier[LoadsAfterLoss], now: LoadsAfterLoss) -> Iterator[
         keep_firing_for="10m",
     ),
 )
-def is_overloaded_after_loss(loads: LoadsAfterLoss) -> ByBroker:
+def is_overloaded_after_loss(loads: LossLoads) -> ByBroker:
     """Unknown where what is known is below the capacity and a part is not known."""
     return ByBroker(loads.broker, loads.is_above.astype(np.int64))
 
@@ -257,7 +257,7 @@ def is_overloaded_after_loss(loads: LoadsAfterLoss) -> ByBroker:
     "series without a capacity in the configuration.",
     level="broker",
 )
-def capacity_after_loss_ratio(loads: LoadsAfterLoss) -> ByBroker:
+def capacity_after_loss_ratio(loads: LossLoads) -> ByBroker:
     """The highest share of each broker that has one."""
     return ByBroker(loads.broker, loads.capacity_ratio, named_only=True)
 
@@ -267,7 +267,7 @@ def capacity_after_loss_ratio(loads: LoadsAfterLoss) -> ByBroker:
     "Id of the broker whose loss brings the broker that share.",
     level="broker",
 )
-def capacity_after_loss_lost_broker(loads: LoadsAfterLoss) -> ByBroker:
+def capacity_after_loss_lost_broker(loads: LossLoads) -> ByBroker:
     """Brokers to which no loss brings more have none."""
     has = loads.lost_broker != NO_BROKER
     return ByBroker(loads.broker[has], loads.lost_broker[has].astype(np.int64), named_only=True)

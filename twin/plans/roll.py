@@ -29,7 +29,7 @@ NO_RACK: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RestartBatch:
     """Brokers that may be restarted together."""
 
     brokers: tuple[int, ...]
@@ -51,7 +51,7 @@ class LeftOut:
 class Roll:
     """Every requested broker: either in one batch, or left out."""
 
-    batches: tuple[Batch, ...]
+    batches: tuple[RestartBatch, ...]
     left_out: tuple[LeftOut, ...]
 
 
@@ -95,14 +95,14 @@ def roll(
         batches = [(broker,) for broker in able]
     batches.sort(key=lambda batch: not last.isdisjoint(batch))
 
-    def judged(brokers: tuple[int, ...]) -> Batch:
+    def judged(brokers: tuple[int, ...]) -> RestartBatch:
         rack = racks.get(brokers[0], NO_RACK)
         if len(brokers) == 1:
-            return Batch(brokers, rack, alone[brokers[0]], costs[brokers], hurt[brokers])
+            return RestartBatch(brokers, rack, alone[brokers[0]], costs[brokers], hurt[brokers])
         losses = [whatif.lose(state, brokers) for state in states]
         against = gate.reasons(states, brokers, terms, losses, own=own)
         each = _costs(states, brokers, losses), _hurt(states, brokers, losses)
-        return Batch(brokers, rack, against, *each)
+        return RestartBatch(brokers, rack, against, *each)
 
     left_out = (LeftOut(b, _blocking(alone[b], terms)) for b in alone if b not in able)
     return Roll(tuple(map(judged, batches)), tuple(left_out))

@@ -46,7 +46,7 @@ Step = tuple[Move, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Terms:
+class SwapTerms:
     """What may be moved, and what that costs."""
 
     movable: Bool  # [P]
@@ -60,7 +60,7 @@ class Swaps:
     """The search; ``placement`` is as it is after the steps so far."""
 
     placement: Placement
-    terms: Terms
+    terms: SwapTerms
     _in_rack: Int64 = field(init=False)
     _cost: Float64 = field(init=False)
     _excess: Int64 = field(init=False)  # [P] how much worse than the racks allow
@@ -229,7 +229,9 @@ class Swaps:
         return step
 
 
-def improving_steps(placement: Placement, terms: Terms, most: int) -> tuple[Placement, list[Step]]:
+def improving_steps(
+    placement: Placement, terms: SwapTerms, most: int
+) -> tuple[Placement, list[Step]]:
     """At most so many steps, those that help most first, and the placement after them.
 
     There, a broker that keeps a partition keeps its slot as well, also where several steps have

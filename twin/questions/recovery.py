@@ -24,8 +24,8 @@ from twin.questions.incoming import Growths
 from twin.questions.room import (
     BrokerRoom,
     Disks,
-    Gap,
     Received,
+    RoomUnknown,
     growths_on,
     judged,
     later,
@@ -163,7 +163,7 @@ def room_after(
     got = Received(
         size, volume, copied, copied, freed, unclear.astype(np.int64), least, most,
         is_blind=judged_bytes == 0 and found.from_leader_bytes > 0,
-        gap=Gap.DIRECTORY if any(is_elsewhere) else Gap.NONE,
+        gap=RoomUnknown.DIRECTORY if any(is_elsewhere) else RoomUnknown.NONE,
     )  # fmt: skip
     room = judged(then, broker, got, from_ms=disks.now_ms + 1_000 * away_s)
     return replace(room, replicas=found.partitions)

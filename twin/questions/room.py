@@ -46,7 +46,7 @@ class Fit(IntEnum):
     DOES_NOT_FIT = 3
 
 
-class Gap(IntEnum):
+class RoomUnknown(IntEnum):
     """Why nobody knows."""
 
     NONE = 0
@@ -66,7 +66,7 @@ class BrokerRoom:
 
     broker: int
     fit: Fit
-    gap: Gap
+    gap: RoomUnknown
     log_dir: str  # first directory on the volume; empty if none is known
     replicas: int
     unknown_replicas: int  # of unknown size, in no sum; those under way are among them
@@ -183,7 +183,7 @@ class Received:
     grows_least: Float64  # [C, H] what the logs that came take from then on, at after_s
     grows_most: Float64
     is_blind: bool = False  # of too many of them nobody knows the rate
-    gap: Gap = Gap.NONE
+    gap: RoomUnknown = RoomUnknown.NONE
     is_too_much: bool = False
 
 
@@ -240,7 +240,7 @@ def nowhere(broker: int, size: Float64) -> BrokerRoom:
     unknown, nan = int(np.isnan(size).sum()), float("nan")
     needed = float(np.nansum(size))
     return BrokerRoom(
-        broker, Fit.UNKNOWN, Gap.DISKS, "", len(size), unknown, needed, 0.0, needed, 0.0,
+        broker, Fit.UNKNOWN, RoomUnknown.DISKS, "", len(size), unknown, needed, 0.0, needed, 0.0,
         nan, nan, nan,
     )  # fmt: skip
 
@@ -275,7 +275,7 @@ def _received(
         (unclear + np.minimum(most, int(is_unknown[~settled].sum()))).astype(np.int64),
         grows_least, grows_most,
         is_blind=bool(new > 0 and judged <= JUDGED * new),
-        gap=Gap.NONE if is_complete or settled.all() else Gap.DISKS,
+        gap=RoomUnknown.NONE if is_complete or settled.all() else RoomUnknown.DISKS,
         is_too_much=is_too_much,
     )  # fmt: skip
 
@@ -384,26 +384,26 @@ def judged(disks: Disks, broker: int, got: Received, from_ms: float | None = Non
     earliest = full_at(disks.most[volume] + got.grows_most, got.most)
     latest = full_at(disks.least[volume] + got.grows_least, got.least)
     ends = [
-        (got.least > usable, Fit.DOES_NOT_FIT, Gap.NONE),
-        (~disks.is_known[volume], Fit.UNKNOWN, Gap.DISKS),
-        (got.unknown > 0, Fit.UNKNOWN, Gap.SIZES),
-        (got.most > usable, Fit.UNKNOWN, Gap.DIRECTORY),
-        (np.isnan(earliest), Fit.UNKNOWN, Gap.RATES),
-        (np.isfinite(earliest), Fit.FITS_UNTIL, Gap.NONE),
+        (got.least > usable, Fit.DOES_NOT_FIT, RoomUnknown.NONE),
+        (~disks.is_known[volume], Fit.UNKNOWN, RoomUnknown.DISKS),
+        (got.unknown > 0, Fit.UNKNOWN, RoomUnknown.SIZES),
+        (got.most > usable, Fit.UNKNOWN, RoomUnknown.DIRECTORY),
+        (np.isnan(earliest), Fit.UNKNOWN, RoomUnknown.RATES),
+        (np.isfinite(earliest), Fit.FITS_UNTIL, RoomUnknown.NONE),
     ]
     masks = [mask for mask, *_ in ends]
     # Nobody knows what is free where nobody has looked lately.
     masks[0] = masks[0] & disks.is_known[volume]
     fit = np.select(masks, [int(each) for _, each, _ in ends], int(Fit.FITS))
-    gap = np.select(masks, [int(each) for *_, each in ends], int(Gap.NONE))
+    gap = np.select(masks, [int(each) for *_, each in ends], int(RoomUnknown.NONE))
     concerned = (got.most > 0) | (got.unknown > 0)
     fit[~concerned] = Fit.FITS
     order = np.lexsort((usable - got.most, np.nan_to_num(earliest, nan=np.inf), -fit, ~concerned))
     worst = int(order[0])
-    verdict, why = Fit(int(fit[worst])), Gap(int(gap[worst]) if concerned[worst] else 0)
+    verdict, why = Fit(int(fit[worst])), RoomUnknown(int(gap[worst]) if concerned[worst] else 0)
     if verdict is not Fit.DOES_NOT_FIT and got.is_too_much and disks.is_known[volume].all():
-        verdict, why = Fit.DOES_NOT_FIT, Gap.NONE
-    elif verdict is not Fit.DOES_NOT_FIT and got.gap is not Gap.NONE:
+        verdict, why = Fit.DOES_NOT_FIT, RoomUnknown.NONE
+    elif verdict is not Fit.DOES_NOT_FIT and got.gap is not RoomUnknown.NONE:
         verdict, why = Fit.UNKNOWN, got.gap
     if verdict in (Fit.DOES_NOT_FIT, Fit.UNKNOWN):  # it is full while it is copied, or may be
         earliest, latest = np.full((2, len(volume)), np.nan)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import twin.declarations.table
 from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
-from streaming.collector.listing import Array, Placement
+from streaming.collector.listing import Array, ListedPlacement
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Readings, Rows
 from streaming.collector.wire.brokers import Address
@@ -48,7 +48,7 @@ class CycleResult:
     shards: int
     observed_at_ms: int
     cycle: int
-    placement: Placement
+    placement: ListedPlacement
     readings: Readings
     problems: Sequence[Problem] = ()
 
@@ -121,7 +121,7 @@ def _header(observation: CycleResult, shard: int, kind: str, *, complete: bool) 
 class _Keys:
     """The columns that identify replicas and partitions, by shard."""
 
-    def __init__(self, placement: Placement) -> None:
+    def __init__(self, placement: ListedPlacement) -> None:
         self.placement = placement
         base = placement.topic_cuts[:-1][_shard_of_rows(placement.partition_cuts)]
         self.topic_index = (placement.topic_of - base).astype(np.int32)  # [P] within the shard

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from streaming.bus.arrow import dictionary, fixed, numbers, texts
 from streaming.collector.groups.round import LEFT_OUT, NO_OFFSETS, GroupRound
-from streaming.collector.listing import Array, Placement
+from streaming.collector.listing import Array, ListedPlacement
 from streaming.collector.reading import Reading, Rows
 from twin.declarations.table import UNKNOWN
 from twin.tables.enums import GroupState, GroupType
@@ -36,7 +36,7 @@ class GroupFrames(Reading):
     Offsets of topics that are deleted or not watched are in no frame.
     """
 
-    def __init__(self, round_: GroupRound, placement: Placement) -> None:
+    def __init__(self, round_: GroupRound, placement: ListedPlacement) -> None:
         self.round, self._placement = round_, placement
         offsets = round_.offsets
         number = {name: i for i, name in enumerate(placement.topic)}

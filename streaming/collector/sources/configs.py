@@ -23,7 +23,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.about import About, Acl, Needed
 from streaming.collector.context import CycleContext
-from streaming.collector.listing import Array, Placement
+from streaming.collector.listing import Array, ListedPlacement
 from streaming.collector.problem import Problem, by_error, error_name, from_code
 from streaming.collector.reading import Reading, Rows
 from streaming.collector.settings.config_values import (
@@ -119,8 +119,8 @@ class ConfigSource(Source):
         }
         self._is_news = False  # thresholds changed since the last refresh
         self._unsent: set[int] = set()  # shards
-        self._min_isr: tuple[Placement, Array] | None = None
-        self._tiered: tuple[Placement, Array] | None = None
+        self._min_isr: tuple[ListedPlacement, Array] | None = None
+        self._tiered: tuple[ListedPlacement, Array] | None = None
         self._versions: dict[Any, int] = {}  # of the last requests, by class
         self._topic_errors: dict[str, str] = {}  # of each topic, when it was last read
         self._conflicts: dict[str, str] = {}  # between patterns, by topic
@@ -176,7 +176,7 @@ class ConfigSource(Source):
         """Let the next ``refresh`` return these shards again: the settings have not arrived."""
         self._unsent |= reading.by_shard.keys()
 
-    def refresh(self, context: CycleContext, placement: Placement) -> set[int]:
+    def refresh(self, context: CycleContext, placement: ListedPlacement) -> set[int]:
         """Read new topics and those that are due; returns the shards whose settings are to send.
 
         Raises:
@@ -185,7 +185,7 @@ class ConfigSource(Source):
         unsent, self._unsent = self._unsent, set()
         return unsent | self._read_due(context, placement)
 
-    def _read_due(self, context: CycleContext, placement: Placement) -> set[int]:
+    def _read_due(self, context: CycleContext, placement: ListedPlacement) -> set[int]:
         """Read new topics and those that are due; returns their shards."""
         self._unanswered = []
         now_s = time.monotonic()
@@ -218,7 +218,7 @@ class ConfigSource(Source):
         self._read_at |= {topic: now_s if topic in read else overdue_s for topic in topics}
         return every_shard or _shards_of(placement, topics)
 
-    def _forget(self, placement: Placement) -> None:
+    def _forget(self, placement: ListedPlacement) -> None:
         """Drop deleted topics, including those that were recreated with another id."""
         before = self._ids
         self._ids = dict(zip(placement.topic, placement.topic_id, strict=True))
@@ -316,7 +316,7 @@ class ConfigSource(Source):
                 version = self._versions[DescribeConfigsRequest]
                 yield from DescribeConfigsResponse.decode(body, version=version).results
 
-    def min_isr(self, placement: Placement) -> Array:
+    def min_isr(self, placement: ListedPlacement) -> Array:
         """[P] min.insync.replicas of each partition's topic, UNKNOWN where it is not known."""
         if self._min_isr is None or self._min_isr[0] is not placement:
             default = self._cluster.get("min_insync_replicas", UNKNOWN)
@@ -324,17 +324,17 @@ class ConfigSource(Source):
             self._min_isr = placement, _by_partition(placement, np.array(values, np.int64))
         return self._min_isr[1]
 
-    def tiered(self, placement: Placement) -> Array:
+    def tiered(self, placement: ListedPlacement) -> Array:
         """[P] remote storage is on for the partition's topic; False if unknown."""
         if self._tiered is None or self._tiered[0] is not placement:
             values = [t.get("remote_storage") == 1 for t in self._columns(placement)]
             self._tiered = placement, _by_partition(placement, np.array(values, bool))
         return self._tiered[1]
 
-    def _columns(self, placement: Placement) -> Iterator[Mapping[str, int]]:
+    def _columns(self, placement: ListedPlacement) -> Iterator[Mapping[str, int]]:
         return (self._topics.get(topic, {}) for topic in placement.topic)
 
-    def table(self, placement: Placement, shard: int) -> pa.Table:
+    def table(self, placement: ListedPlacement, shard: int) -> pa.Table:
         """The rows of a shard: cluster-wide values under the empty name, then its topics."""
         start, stop = placement.topic_cuts[shard], placement.topic_cuts[shard + 1]
         topics = placement.topic[start:stop]
@@ -353,12 +353,12 @@ class ConfigSource(Source):
         return pa.Table.from_arrays(columns, schema=ConfigsFrame.schema())
 
 
-def _by_partition(placement: Placement, by_topic: Array) -> Array:
+def _by_partition(placement: ListedPlacement, by_topic: Array) -> Array:
     """[P] values from [T] values."""
     return by_topic[placement.topic_of] if len(by_topic) else by_topic
 
 
-def _shards_of(placement: Placement, topics: Iterable[str]) -> set[int]:
+def _shards_of(placement: ListedPlacement, topics: Iterable[str]) -> set[int]:
     """The shards that these topics are in."""
     names = set(topics)
     number = np.array([i for i, t in enumerate(placement.topic) if t in names], np.int64)

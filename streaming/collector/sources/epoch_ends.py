@@ -26,7 +26,7 @@ from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import DeniedTopics
 from streaming.collector.leader_epochs import LEADER_EPOCH_END, LeaderEpochRequests
-from streaming.collector.listing import PartitionListing, Placement
+from streaming.collector.listing import ListedPlacement, PartitionListing
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading, Rows, partition_keys
 from streaming.collector.source import Setup, Source
@@ -65,7 +65,7 @@ class EpochEnd:
 class EpochEndsReading(Reading):
     """The answers of one cycle, by row of the placement."""
 
-    placement: Placement
+    placement: ListedPlacement
     ends: Mapping[int, EpochEnd]
 
     def tables(self, shard: int) -> Iterator[Rows]:
@@ -100,7 +100,7 @@ class EpochEndSource(Source):
         self, client_id: str, *, retry_denied_ms: int, most_partitions: int = MOST_PARTITIONS
     ) -> None:
         self._most_partitions = most_partitions
-        self._placement: Placement | None = None
+        self._placement: ListedPlacement | None = None
         self._epoch = np.zeros(0, np.int64)  # [P]
         self._is_due = np.zeros(0, bool)  # [P]
         self._has_started = False  # a complete listing was seen

@@ -22,7 +22,7 @@ from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
 from streaming.collector.leader_epochs import LEADER_EPOCH_END, LeaderEpochRequests
-from streaming.collector.listing import Array, PartitionListing, Placement
+from streaming.collector.listing import Array, ListedPlacement, PartitionListing
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading, Rows, partition_keys
 from streaming.collector.source import Setup, Source
@@ -62,7 +62,7 @@ _MOST_EPOCHS: Final = 20_000
 class Histories(Reading):
     """The histories that were completed in one cycle."""
 
-    placement: Placement
+    placement: ListedPlacement
     histories: Sequence[EpochHistory]
 
     def tables(self, shard: int) -> Iterator[Rows]:
@@ -145,7 +145,7 @@ class EpochSource(Source):
         state."""
         self._reread_s = reread_ms / 1_000
         self._most_walks = most_walks
-        self._placement: Placement | None = None
+        self._placement: ListedPlacement | None = None
         self._read_at_epoch = np.zeros(0, np.int64)  # [P]
         self._read_at_s = np.zeros(0)  # [P]
         self._denied = DeniedTopics(retry_denied_ms)
@@ -236,7 +236,7 @@ class EpochSource(Source):
             for row in np.flatnonzero(pending)[:self._most_walks].tolist()
         }  # fmt: skip
 
-    def _follow(self, placement: Placement) -> None:
+    def _follow(self, placement: ListedPlacement) -> None:
         """Move the remembered values to a new placement."""
         if placement is self._placement:
             return

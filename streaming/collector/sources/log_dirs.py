@@ -17,7 +17,7 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 
 from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.about import About, Acl, Needed
-from streaming.collector.listing import Array, Placement
+from streaming.collector.listing import Array, ListedPlacement
 from streaming.collector.problem import Problem, from_code
 from streaming.collector.reading import Answers, Reading, Rows, partition_keys
 from streaming.collector.source import EveryBrokerSource, Setup
@@ -101,7 +101,7 @@ class LogDirSizes(Reading):
     directory or did not say; ``is_due`` says of which replicas it is sent.
     """
 
-    placement: Placement
+    placement: ListedPlacement
     local_log_bytes: Array
     disks: Mapping[int, BrokerDisks]
     directory: Array
@@ -158,10 +158,10 @@ class LogDirSource(EveryBrokerSource):
         self._disk = disk
         self._encoded: dict[int, EncodedRequest] = {}  # by version
         self._version: dict[int, int] = {}  # by broker
-        self._layouts: dict[int, tuple[Placement, KeptLayouts[LogDirsLayout]]] = {}
+        self._layouts: dict[int, tuple[ListedPlacement, KeptLayouts[LogDirsLayout]]] = {}
         self._volumes = Volumes()
         self._sent: Array | None = None  # [N] the directories as the bus has them
-        self._sent_of: Placement | None = None
+        self._sent_of: ListedPlacement | None = None
         self._cycle = 0
 
     def requests(self, broker: int, versions: Versions) -> list[EncodedRequest]:
@@ -175,7 +175,7 @@ class LogDirSource(EveryBrokerSource):
         self._version[broker] = version
         return [self._encoded[version]]
 
-    def read(self, placement: Placement, answers: Answers) -> LogDirSizes:
+    def read(self, placement: ListedPlacement, answers: Answers) -> LogDirSizes:
         """Read the answer of each broker."""
         local_log_bytes = np.full(len(placement.broker), UNKNOWN, np.int64)
         topics = frozenset(placement.topic)
@@ -198,7 +198,7 @@ class LogDirSource(EveryBrokerSource):
         is_due = self._due(placement, directory)
         return LogDirSizes(placement, local_log_bytes, disks, directory, is_due, self._disk)
 
-    def _due(self, placement: Placement, directory: Array) -> Array:
+    def _due(self, placement: ListedPlacement, directory: Array) -> Array:
         """[N] replicas in another directory than the bus has, and all of the shards in turn."""
         self._cycle += 1
         if self._sent is None or self._sent_of is not placement:
@@ -216,7 +216,7 @@ class LogDirSource(EveryBrokerSource):
         self._sent = None
 
     def _read(
-        self, broker: int, placement: Placement, topics: frozenset[str], body: bytes
+        self, broker: int, placement: ListedPlacement, topics: frozenset[str], body: bytes
     ) -> BrokerSizes:
         version, replicas = self._version[broker], placement.replicas_on(broker)
         if version >= _FIRST_FLEXIBLE:

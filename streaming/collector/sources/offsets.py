@@ -17,7 +17,7 @@ import numpy as np
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from streaming.collector.about import About, Needed
-from streaming.collector.listing import Array, BrokerReplicas, Placement
+from streaming.collector.listing import Array, BrokerReplicas, ListedPlacement
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.reading import Answers, Reading
 from streaming.collector.source import EveryBrokerSource, Setup
@@ -118,7 +118,7 @@ class OffsetSource(EveryBrokerSource):
         self._brokers: dict[int, BrokerOffsets] = {}
 
     def requests(
-        self, broker: int, versions: Versions, placement: Placement
+        self, broker: int, versions: Versions, placement: ListedPlacement
     ) -> list[EncodedRequest]:
         """One request for each kind, for all replicas of a broker; none if it has no replica."""
         version = negotiate_version(versions, ListOffsetsRequest)
@@ -129,7 +129,7 @@ class OffsetSource(EveryBrokerSource):
                 kept.encode(self._deadline_ms, self._client_id)
         return kept.requests
 
-    def read(self, placement: Placement, answers: Answers) -> ReplicaOffsets:
+    def read(self, placement: ListedPlacement, answers: Answers) -> ReplicaOffsets:
         """Read the responses of each broker; a broker that lacks one has no rows."""
         total = len(placement.broker)
         offset = {kind: np.full(total, UNKNOWN, np.int64) for kind in SINCE}
@@ -159,7 +159,7 @@ class OffsetSource(EveryBrokerSource):
             del self._brokers[broker]
 
 
-def _lasting_errors(placement: Placement, error_code: Array) -> Iterator[Problem]:
+def _lasting_errors(placement: ListedPlacement, error_code: Array) -> Iterator[Problem]:
     """One problem for each broker and lasting error; retriable ones appear only in the rows."""
     failed = np.flatnonzero(error_code)
     pairs = np.stack([placement.broker[failed], error_code[failed]], axis=1)
@@ -183,7 +183,7 @@ class BrokerOffsets:
 
     def __init__(
         self,
-        placement: Placement,
+        placement: ListedPlacement,
         broker: int,
         version: int | None,
         replicas: BrokerReplicas | None = None,

@@ -25,7 +25,7 @@ from kafka.protocol.admin import (
 
 from streaming.collector.about import About, Acl, Needed
 from streaming.collector.context import CycleContext
-from streaming.collector.listing import Array, PartitionListing, Placement
+from streaming.collector.listing import Array, ListedPlacement, PartitionListing
 from streaming.collector.problem import Problem, by_error, error_name, from_code, is_lasting
 from streaming.collector.reading import Reading
 from streaming.collector.source import Setup, Source
@@ -112,7 +112,7 @@ class ReplicaStatusSource(Source):
         self._interval_s = interval_ms / 1_000
         self._page_partitions = page_partitions
         self._listed_at_s = float("-inf")
-        self._listed_for: Placement | None = None
+        self._listed_for: ListedPlacement | None = None
         self._reassignments: dict[_Key, tuple[list[int], list[int]]] = {}  # adding, removing
         self._reassignment_problem: Problem | None = None  # of the last request
         self._elr_problems: tuple[Problem, ...] = ()  # in this cycle
@@ -246,7 +246,7 @@ class ReplicaStatusSource(Source):
         return page, response.problem
 
     def _refresh_reassignments(
-        self, context: CycleContext, placement: Placement, deadline: Deadline
+        self, context: CycleContext, placement: ListedPlacement, deadline: Deadline
     ) -> None:
         """Read the reassignments if they may have changed."""
         now_s = time.monotonic()

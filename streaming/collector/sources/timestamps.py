@@ -21,7 +21,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from streaming.collector.about import About, Acl, Needed
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
-from streaming.collector.listing import Array, Placement, common_replicas
+from streaming.collector.listing import Array, ListedPlacement, common_replicas
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading
 from streaming.collector.source import Setup, Source
@@ -84,7 +84,7 @@ _DELETE_HORIZON: Final = 0x40
 class _Round:
     """The replicas that are read in one cycle."""
 
-    placement: Placement
+    placement: ListedPlacement
     offsets: ReplicaOffsets
     rows: Mapping[int, Array]  # by broker
 
@@ -122,7 +122,7 @@ class TimestampSource(Source):
     def __init__(self, client_id: str, limits: ReadLimits | None = None) -> None:
         self._client_id = client_id
         self._limits = limits or ReadLimits()
-        self._placement: Placement | None = None
+        self._placement: ListedPlacement | None = None
         self._read_at = np.zeros(0, np.int64)  # [N] local start offset when it was read
         self._read_ms = np.zeros(0, np.int64)  # [N]
         self._batch = np.zeros(0, np.int8)  # [N]
@@ -140,7 +140,7 @@ class TimestampSource(Source):
         return (*self._unanswered, *self._denied.problems(TIMESTAMPS.name, text))
 
     def read(
-        self, context: CycleContext, placement: Placement, offsets: ReplicaOffsets
+        self, context: CycleContext, placement: ListedPlacement, offsets: ReplicaOffsets
     ) -> LocalStarts:
         """The known timestamps, after reading some of the unknown ones."""
         if not len(placement):  # the cluster may not be listed now; known values stay
@@ -180,7 +180,7 @@ class TimestampSource(Source):
             if response.answered:
                 self._note(broker, this_round, response)
 
-    def _follow(self, placement: Placement) -> None:
+    def _follow(self, placement: ListedPlacement) -> None:
         """Move the remembered values to a new placement."""
         if placement is self._placement:
             return
@@ -196,7 +196,7 @@ class TimestampSource(Source):
         self._encoded = {key: r for key, r in self._encoded.items() if key[0] in topics}
         self._denied.keep_only(topics)
 
-    def _pending(self, placement: Placement, offsets: ReplicaOffsets) -> Array:
+    def _pending(self, placement: ListedPlacement, offsets: ReplicaOffsets) -> Array:
         """The replicas whose local start has moved since they were read."""
         has_log = offsets.answered & (offsets.error_code == 0) & (offsets.local_start >= 0)
         has_log &= offsets.log_end > offsets.local_start

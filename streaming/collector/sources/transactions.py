@@ -34,7 +34,7 @@ from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.about import About, Acl, Needed
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import DeniedTopics
-from streaming.collector.listing import Array, PartitionListing, Placement
+from streaming.collector.listing import Array, ListedPlacement, PartitionListing
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.reading import Reading, Rows, partition_keys
 from streaming.collector.source import Setup, Source
@@ -89,7 +89,7 @@ class Holder:
 class Holders(Reading):
     """The holders that were found in one cycle, by row."""
 
-    placement: Placement
+    placement: ListedPlacement
     holders: Sequence[Holder]
 
     def tables(self, shard: int) -> Iterator[Rows]:
@@ -122,7 +122,7 @@ class TransactionSource(Source):
     def __init__(self, client_id: str, *, retry_denied_ms: int, again_ms: int = AGAIN_MS) -> None:
         self._client_id = client_id
         self._again_s = again_ms / 1_000
-        self._placement: Placement | None = None
+        self._placement: ListedPlacement | None = None
         self._stable = np.zeros(0, np.int64)  # [N] in the cycle before
         self._requests: dict[int, tuple[int, float]] = {}  # last stable offset and time, by row
         self._denied = DeniedTopics(retry_denied_ms)
@@ -164,7 +164,7 @@ class TransactionSource(Source):
         for holder in reading.holders:
             self._requests.pop(holder.row, None)
 
-    def _due(self, placement: Placement, stable: Array, watermark: Array) -> dict[int, int]:
+    def _due(self, placement: ListedPlacement, stable: Array, watermark: Array) -> dict[int, int]:
         """The last stable offset by row, of the partitions to read.
 
         ``stable`` and ``watermark`` are of replicas ([N]): the offsets of leaders.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streaming.collector.listing import Placement
+from streaming.collector.listing import ListedPlacement
 from streaming.collector.wire.brokers import Address
 from twin.tables.state import UNLISTED_STAYS_MS
 
@@ -31,7 +31,7 @@ class UnlistedBrokers:
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
         self._listed: dict[int, _Listed] = {}
-        self._assigned: tuple[Placement, frozenset[int]] | None = None
+        self._assigned: tuple[ListedPlacement, frozenset[int]] | None = None
 
     def update(self, listed: Iterable[Address], *, complete: bool) -> None:
         """Note the brokers that are listed; a ``complete`` list names fenced ones too."""
@@ -39,7 +39,7 @@ class UnlistedBrokers:
         kept = {} if complete else self._listed
         self._listed = kept | {a.broker: _Listed(a, now_s) for a in listed}
 
-    def addresses(self, listed: Iterable[int], placement: Placement) -> Iterator[Address]:
+    def addresses(self, listed: Iterable[int], placement: ListedPlacement) -> Iterator[Address]:
         """Addresses of brokers that an incomplete list lacks; without a host if never listed."""
         assigned = self._named_by(placement)
         oldest_s = self._now_s() - UNLISTED_STAYS_MS / 1_000
@@ -50,7 +50,7 @@ class UnlistedBrokers:
             last = self._listed.get(broker)
             yield Address(broker, host="", port=-1, rack="") if last is None else last.address
 
-    def _named_by(self, placement: Placement) -> frozenset[int]:
+    def _named_by(self, placement: ListedPlacement) -> frozenset[int]:
         """The brokers that some assignment names."""
         if self._assigned is None or self._assigned[0] is not placement:
             self._assigned = placement, frozenset(np.unique(placement.broker).tolist())

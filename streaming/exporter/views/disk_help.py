@@ -14,7 +14,7 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
-from streaming.exporter.views.filling import TopicSettings
+from streaming.exporter.views.filling import RetentionSettings
 from streaming.runtime.quantities import span_text
 from twin.cluster_rules.disks.disk_full import DiskForecasts
 from twin.cluster_rules.disks.log_dirs import LogDirUse
@@ -41,7 +41,7 @@ def with_room(forecasts: DiskForecasts, use: LogDirUse) -> Sequence[int]:
 
 
 def help_for(
-    topics: Sequence[Mapping[str, Any]], settings: Mapping[str, TopicSettings],
+    topics: Sequence[Mapping[str, Any]], settings: Mapping[str, RetentionSettings],
     room: Sequence[int], address: str,
 ) -> list[Help]:  # fmt: skip
     """What would help a directory.
@@ -64,7 +64,7 @@ def help_for(
     return found
 
 
-def _shorter(topic: str, settings: TopicSettings, bootstrap: str) -> Help | None:
+def _shorter(topic: str, settings: RetentionSettings, bootstrap: str) -> Help | None:
     """Half of what is kept now; None where a retention deletes nothing, or nobody knows the age."""
     name, now_ms = settings.by_time, settings.settings[settings.by_time]
     ages_ms = [each for each in (now_ms, settings.oldest_ms) if each is not None and each > 0]
@@ -90,7 +90,7 @@ def _shorter(topic: str, settings: TopicSettings, bootstrap: str) -> Help | None
 
 
 def _moved(
-    topic: str, settings: TopicSettings, room: Sequence[int], bootstrap: str
+    topic: str, settings: RetentionSettings, room: Sequence[int], bootstrap: str
 ) -> Iterator[Help]:
     """The topic on brokers with room, if there are enough of these for its replicas."""
     if not 0 < settings.replicas <= len(room):

@@ -127,7 +127,7 @@ def _of_shard(
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSettings:
+class RetentionSettings:
     """What decides how much of a topic is on disk; -1 is without a limit, None is unknown."""
 
     tiered: bool | None
@@ -142,10 +142,10 @@ class TopicSettings:
         return next(name for name in self.settings if name.endswith("retention.ms"))
 
 
-def settings_of(view: ClusterView, topics: Sequence[str]) -> Mapping[str, TopicSettings]:
+def settings_of(view: ClusterView, topics: Sequence[str]) -> Mapping[str, RetentionSettings]:
     """The settings of those topics, by the first partition of each."""
     wanted = set(topics)
-    found: dict[str, TopicSettings] = {}
+    found: dict[str, RetentionSettings] = {}
     for state in (shard.state for shard in view.shards):
         for place, name in enumerate(state[Topics].topic.tolist()):
             if name in wanted:
@@ -156,19 +156,19 @@ def settings_of(view: ClusterView, topics: Sequence[str]) -> Mapping[str, TopicS
     return found
 
 
-def _older(one: TopicSettings | None, other: TopicSettings) -> TopicSettings:
+def _older(one: RetentionSettings | None, other: RetentionSettings) -> RetentionSettings:
     """Of two shards, the one with the older record."""
     return other if one is None or (one.oldest_ms or 0) < (other.oldest_ms or 0) else one
 
 
-def _settings(state: ShardState, rows: Rows) -> TopicSettings:
+def _settings(state: ShardState, rows: Rows) -> RetentionSettings:
     configs, first = state[TopicConfigs], int(rows[0])
     tiered = {1: True, 0: False}.get(int(configs.remote_storage[first]))
     prefix, kafka = ("local_", "local.") if tiered else ("", "")
     spans = state[Leaders].values_of(state[LocalLog].local_log_span_ms)[rows]
     oldest = int(spans.max(initial=UNKNOWN))
     assigned = state[Roles].is_assigned[rows].sum(axis=1)
-    return TopicSettings(
+    return RetentionSettings(
         tiered,
         dict(_each_setting(configs, first, prefix, kafka)),
         bool(configs.compacted[first] == 1 and configs.retention_ms[first] == UNLIMITED),

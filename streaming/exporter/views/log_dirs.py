@@ -14,7 +14,7 @@ import numpy as np
 from streaming.bus.view import ClusterView
 from streaming.exporter.views import disk_full, disk_help
 from streaming.exporter.views.api import answering, observed, shards_not_reported
-from streaming.exporter.views.filling import Filling, TopicSettings, filling, settings_of
+from streaming.exporter.views.filling import Filling, RetentionSettings, filling, settings_of
 from streaming.questions.parameters import DEFAULT_ROWS
 from twin.arrays import plain
 from twin.cluster_rules.disks.disk_full import DiskForecasts
@@ -92,7 +92,7 @@ class _Ahead:
         named = {row: self._filling.of(row) for row in np.flatnonzero(matches).tolist()}
         topics = {each["topic"] for some, _ in named.values() for each in some}
         self._named = named
-        self._settings: Mapping[str, TopicSettings] = settings_of(view, sorted(topics))
+        self._settings: Mapping[str, RetentionSettings] = settings_of(view, sorted(topics))
         self._room = disk_help.with_room(forecasts, use)
         self._address = answering(view)
 

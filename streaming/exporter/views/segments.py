@@ -26,7 +26,7 @@ class Epoch(TypedDict):
     start_offset: int
 
 
-class Segment(TypedDict):
+class ListedSegment(TypedDict):
     """A remote segment."""
 
     segment_id: str
@@ -44,7 +44,7 @@ class SegmentList(TypedDict):
 
     topic: str
     partition: int
-    segments: list[Segment]
+    segments: list[ListedSegment]
     segments_known: int | None
     segments_left_out: int | None
 
@@ -118,7 +118,7 @@ def _find(view: ClusterView, topic: str, number: int) -> tuple[ShardState, int] 
     return None
 
 
-def _segment(segments: RemoteSegments, i: int) -> Segment:
+def _segment(segments: RemoteSegments, i: int) -> ListedSegment:
     epochs = zip(segments.leader_epochs[i], segments.epoch_start_offsets[i], strict=True)
     return {
         "segment_id": uuid_text(segments.segment_id[i]),

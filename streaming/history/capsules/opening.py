@@ -27,7 +27,7 @@ from streaming.history.capsules.layout import Index, IndexedMessage, Manifest
 from streaming.history.moments import time_text
 from streaming.history.replay import Replay
 from streaming.history.stepping import ShardPast, States, nothing_yet
-from streaming.history.timeline import Cycle, Timeline
+from streaming.history.timeline import RecordedCycle, Timeline
 from streaming.runtime.errors import UserError
 from streaming.runtime.plugins import catalog as catalog_with
 from twin.engine import codec, frames
@@ -158,7 +158,7 @@ class Capsule:
             if not (0 <= each.cycle < len(times) and 0 <= each.shard < manifest.shards):
                 raise ValueError("a message belongs to no cycle or shard")
             sent[each.cycle].append((each.shard, partial(self._message, each)))
-        cycles = [Cycle(c.at_ms, c.number, frozenset(c.whole_shards)) for c in index.cycles]
+        cycles = [RecordedCycle(c.at_ms, c.number, frozenset(c.whole_shards)) for c in index.cycles]
         if 0 not in index.whole:
             raise ValueError("the state at its beginning is missing")
         whole = {each: partial(self._states, each) for each in index.whole}

@@ -70,7 +70,7 @@ class GroupDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class AmountDifferences:
     """Differences in size, the largest first."""
 
     topics: list[TopicSize]
@@ -79,7 +79,7 @@ class Amounts:
     not_compared: int  # topics and brokers with a replica of unknown size
 
 
-def amounts(was: Sequence[ShardState], now: Sequence[ShardState]) -> Amounts:
+def amounts(was: Sequence[ShardState], now: Sequence[ShardState]) -> AmountDifferences:
     """What differs in size between the states of the same shards."""
     topics, topics_unknown = _topics(_by_topic(was), _by_topic(now))
     before, after = _by_broker(was), _by_broker(now)
@@ -92,7 +92,7 @@ def amounts(was: Sequence[ShardState], now: Sequence[ShardState]) -> Amounts:
     ]
     brokers.sort(key=lambda each: -_change(each.local_log_bytes))
     groups = _groups(_by_group(was), _by_group(now))
-    return Amounts(topics, brokers, groups, topics_unknown + len(both) - len(known))
+    return AmountDifferences(topics, brokers, groups, topics_unknown + len(both) - len(known))
 
 
 def _change(of: Numbers | None) -> int:

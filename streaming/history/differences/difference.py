@@ -53,7 +53,7 @@ class DifferenceCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaders:
+class LeaderDifferences:
     """Broker ids, -1 if nobody leads."""
 
     before: int
@@ -75,7 +75,7 @@ class PartitionDifference:
     topic: str
     partition: int
     change: Literal["changed", "came", "went"]
-    leader: Leaders | None = None
+    leader: LeaderDifferences | None = None
     isr: BrokerLists | None = None
     replicas: BrokerLists | None = None
     risks_opened: tuple[str, ...] = ()
@@ -239,7 +239,7 @@ def _objects(part: Difference, places: Array) -> Iterator[PartitionDifference]:
             yield PartitionDifference(
                 *_name(now, rows[1]),
                 "changed",
-                Leaders(*map(int, leaders)) if part.leader[at] else None,
+                LeaderDifferences(*map(int, leaders)) if part.leader[at] else None,
                 BrokerLists(*_ids(isrs, rows)) if part.isr[at] else None,
                 BrokerLists(*_ids(assigned, rows)) if part.replicas[at] else None,
                 _risks(names, int(part.opened[at])),

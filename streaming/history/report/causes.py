@@ -158,7 +158,7 @@ NOT_TOLD: Final = ("risk_closed/", "prediction_judged", "replica_warm", "remote_
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CauseLink:
     """An effect and its cause, as places in the list of happenings."""
 
     effect: int
@@ -171,7 +171,7 @@ def is_told(kind: str) -> bool:
     return not kind.startswith(NOT_TOLD)
 
 
-def links(happenings: Sequence[Happening], slack_ms: int) -> list[Link]:
+def links(happenings: Sequence[Happening], slack_ms: int) -> list[CauseLink]:
     """The cause of each happening that has one.
 
     Args:
@@ -185,7 +185,7 @@ def links(happenings: Sequence[Happening], slack_ms: int) -> list[Link]:
         by_effect[because.effect].append(because)
     found = []
     for number, effect in enumerate(happenings):
-        best: Link | None = None
+        best: CauseLink | None = None
         for because in by_effect.get(effect.kind, ()):
             link = _nearest(index, number, effect, because, slack_ms)
             if link is not None and (best is None or link.certainty == "certain"):
@@ -199,7 +199,7 @@ def links(happenings: Sequence[Happening], slack_ms: int) -> list[Link]:
 
 def _nearest(
     index: _Index, number: int, effect: Happening, because: Because, slack_ms: int
-) -> Link | None:
+) -> CauseLink | None:
     """The newest happening of that kind that fits."""
     slack = slack_ms if because.match in ("left", "joined") else 0
     if because.judged and effect.name and effect.name not in because.judged:
@@ -214,7 +214,7 @@ def _nearest(
         if cause.places and effect.topic and effect.place not in cause.places:
             continue
         is_proven = because.proves and effect.at_ms in cause.times
-        return Link(number, cause_number, "certain" if is_proven else "inferred")
+        return CauseLink(number, cause_number, "certain" if is_proven else "inferred")
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streaming.history.report import words
-from streaming.history.report.causes import ROOTS, Link, is_told
+from streaming.history.report.causes import ROOTS, CauseLink, is_told
 from streaming.history.report.happenings import BROKER_LOST, Happening
 from streaming.history.report.model import Certainty, Effect, Incident, Line
 from twin.declarations.table import UNKNOWN
@@ -39,7 +39,7 @@ class Told:
 
 
 def told(
-    happenings: Sequence[Happening], links: Iterable[Link], racks: Mapping[str, frozenset[int]]
+    happenings: Sequence[Happening], links: Iterable[CauseLink], racks: Mapping[str, frozenset[int]]
 ) -> Told:
     """Incidents in order of time.
 
@@ -88,7 +88,7 @@ def _grouped(numbers: Iterable[int], happenings: Sequence[Happening]) -> list[li
 
 def _effects(
     group: Sequence[int], happenings: Sequence[Happening], effects: Mapping[int, Sequence[int]],
-    link_of: Mapping[int, Link],
+    link_of: Mapping[int, CauseLink],
 ) -> list[Effect]:  # fmt: skip
     """All that followed, a line for each way in which it did, in order of the first."""
     lines: dict[tuple[str, ...], list[int]] = {}

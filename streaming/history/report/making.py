@@ -16,7 +16,7 @@ from streaming.history.report.happenings import Events, Happening, Place, read
 from streaming.history.report.incidents import Told, told
 from streaming.history.report.model import BlastRadius, Report
 from streaming.history.report.scanning.elections import Elections
-from streaming.history.report.scanning.losses import HurtGroups, LostRecords
+from streaming.history.report.scanning.losses import LostRecords, SufferingGroups
 from streaming.history.report.scanning.scan import Scan, check_size, scanned
 from streaming.history.report.summary import summary
 from twin.arrays.plain import counted
@@ -92,7 +92,7 @@ def _completed(events: Events, scan: Scan, elections: Elections) -> Sequence[Hap
     return sorted(every, key=lambda each: each.at_ms)
 
 
-def _blast(scan: Scan, lost: LostRecords, groups: HurtGroups) -> BlastRadius:
+def _blast(scan: Scan, lost: LostRecords, groups: SufferingGroups) -> BlastRadius:
     under: float | None = scan.partition_seconds("under_min_isr")
     if scan.unknown_min_isr and scan.unknown_min_isr >= scan.most_partitions:
         under = None  # nobody could read min.insync.replicas
@@ -111,7 +111,7 @@ def _blast(scan: Scan, lost: LostRecords, groups: HurtGroups) -> BlastRadius:
     )
 
 
-def _not_known(events: Events, scan: Scan, groups: HurtGroups, timeline: Told) -> list[str]:
+def _not_known(events: Events, scan: Scan, groups: SufferingGroups, timeline: Told) -> list[str]:
     """All that makes the report less than the truth, in sentences."""
     found: list[str] = []
     for gap in scan.gaps[:_NAMED]:

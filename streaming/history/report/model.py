@@ -79,7 +79,7 @@ class RemoteReads:
 
 
 @dataclass(frozen=True, slots=True)
-class HurtGroup:
+class SufferingGroup:
     """A group that suffered what it did not before: the number of its partitions by what."""
 
     group: str
@@ -105,7 +105,7 @@ class BlastRadius:
     under_min_isr_partitions: int
     records_lost: RecordsLostInSpan
     groups_hurt: Annotated[int | None, Meta(description="null if no group was observed")]
-    groups: Annotated[list[HurtGroup], Meta(description="the first of them")]
+    groups: Annotated[list[SufferingGroup], Meta(description="the first of them")]
     remote_reads: RemoteReads
 
 

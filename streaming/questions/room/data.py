@@ -26,7 +26,16 @@ from twin.questions.incoming import (
     together,
     under_way,
 )
-from twin.questions.room import BrokerRoom, Disks, Fit, Gap, disks_of, emptied, room_for, still
+from twin.questions.room import (
+    BrokerRoom,
+    Disks,
+    Fit,
+    RoomUnknown,
+    disks_of,
+    emptied,
+    room_for,
+    still,
+)
 
 Verdict = Literal["fits", "fits_until", "unknown", "does_not_fit"]
 WhyUnknown = Literal["disks", "sizes", "directory", "rates"]
@@ -81,7 +90,7 @@ class ReplacingBroker(RoomOnBroker):
 
 def room_data(room: BrokerRoom) -> RoomOnBroker:
     """The verdict on a broker as plain data."""
-    why: WhyUnknown | None = None if room.gap is Gap.NONE else name(Gap, room.gap)  # type: ignore[assignment]
+    why: WhyUnknown | None = None if room.gap is RoomUnknown.NONE else name(RoomUnknown, room.gap)  # type: ignore[assignment]
     verdict: Verdict = name(Fit, room.fit)  # type: ignore[assignment]
     return {
         "broker": room.broker,

@@ -31,7 +31,7 @@ from twin.questions.incoming import added, grown_on, replacing, together, under_
 from twin.questions.room import (
     BrokerRoom,
     Fit,
-    Gap,
+    RoomUnknown,
     _filled_up,
     disks_of,
     emptied,
@@ -67,7 +67,7 @@ def test_what_comes_fits_until_its_growth_has_filled_what_is_left():
     state, own = shards([ALONE], 36)
     room = moved(state, own)
     assert (room.fit, room.gap, room.broker, room.log_dir) == (
-        Fit.FITS_UNTIL, Gap.NONE, 2, "/disks/0",
+        Fit.FITS_UNTIL, RoomUnknown.NONE, 2, "/disks/0",
     )  # fmt: skip
     assert (room.replicas, room.needed_bytes, room.free_bytes) == (1, HELD, 36 * GB)
     # 30.18 GB are left, at 1 MB/s.
@@ -104,10 +104,10 @@ def test_what_grows_there_already_counts_as_well():
 def test_nobody_knows_of_a_broker_whose_disks_are_unknown():
     state, own = shards([ALONE])
     room = moved(state, own, to=9)
-    assert (room.fit, room.gap, room.needed_bytes) == (Fit.UNKNOWN, Gap.DISKS, HELD)
+    assert (room.fit, room.gap, room.needed_bytes) == (Fit.UNKNOWN, RoomUnknown.DISKS, HELD)
     assert math.isnan(room.free_bytes)
     [other] = room_for(None, added(state, np.array([0]), np.array([[2]], np.int32)))
-    assert (other.fit, other.gap) == (Fit.UNKNOWN, Gap.DISKS)
+    assert (other.fit, other.gap) == (Fit.UNKNOWN, RoomUnknown.DISKS)
 
 
 def test_nobody_knows_of_a_replica_of_unknown_size_unless_the_others_do_not_fit():
@@ -119,13 +119,13 @@ def test_nobody_knows_of_a_replica_of_unknown_size_unless_the_others_do_not_fit(
         size[1] = np.nan
         [room] = room_for(disks_of(own), replace(coming, bytes=size), [state])
         assert (room.fit, room.unknown_replicas) == (fit, 1)
-        assert room.gap is (Gap.SIZES if fit is Fit.UNKNOWN else Gap.NONE)
+        assert room.gap is (RoomUnknown.SIZES if fit is Fit.UNKNOWN else RoomUnknown.NONE)
 
 
 def test_nobody_knows_until_when_it_fits_as_long_as_rates_are_unknown():
     of_one_cycle = cycles([ALONE], volumes(36), {"t": PLAIN}, MINUTES[:1])
     room = moved(*one_shard(of_one_cycle))
-    assert (room.fit, room.gap) == (Fit.UNKNOWN, Gap.RATES)
+    assert (room.fit, room.gap) == (Fit.UNKNOWN, RoomUnknown.RATES)
 
 
 def test_a_broker_that_replaces_another_one_has_its_disks_empty():
@@ -274,7 +274,7 @@ def test_new_replicas_go_where_the_fewest_logs_are_whatever_is_free_there():
 def test_which_of_several_replicas_comes_where_nobody_knows():
     # One goes into each: the small one fits anywhere, the large one does not.
     room = of_directories([100, 1], [0, 0], [2_000, 500])
-    assert (room.fit, room.gap, room.log_dir) == (Fit.UNKNOWN, Gap.DIRECTORY, "/disks/1")
+    assert (room.fit, room.gap, room.log_dir) == (Fit.UNKNOWN, RoomUnknown.DIRECTORY, "/disks/1")
     assert room.most_bytes == pytest.approx(2_005 * MB, rel=0.01)
 
 
@@ -293,7 +293,7 @@ def test_a_directory_that_is_cordoned_gets_nothing():
 
 def test_logs_of_nobody_count_for_kafka_so_that_nobody_knows_which_directory_is_next():
     room = of_directories([100, 1], [3, 0], [800, 700], dir_1={"unlisted": 1})
-    assert (room.fit, room.gap) == (Fit.UNKNOWN, Gap.DIRECTORY)
+    assert (room.fit, room.gap) == (Fit.UNKNOWN, RoomUnknown.DIRECTORY)
 
 
 def one_by_one(logs: Sequence[int], new: int, random: Random) -> list[int]:

@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.cluster_rules.disks.disk_samples import DiskSamples, Line
+from twin.cluster_rules.disks.disk_samples import DiskSamples, StraightLine
 from twin.cluster_rules.disks.log_dirs import LogDirBytes, ReportedLogDirs, in_replicas, is_volume
 from twin.cluster_rules.disks.volume_curves import ReportedDiskCurves, VolumeCurves, of_volumes
 from twin.declarations.declare import Alert, ByBroker, ByLogDir, gauge, risk, rule
@@ -118,7 +118,7 @@ def disk_forecasts(
     rows = np.flatnonzero(is_volume(dirs))
     broker, number, now_ms = dirs.broker[rows], dirs.number[rows], cycle.observed_at_ms
     volumes = VolumeCurves(dirs, rows, curves, now_ms)
-    line = Line(samples, broker, number)
+    line = StraightLine(samples, broker, number)
     used_per_s, other_per_s = (
         line.bytes_per_s(values) for values in (samples.used_bytes, samples.other_bytes)
     )

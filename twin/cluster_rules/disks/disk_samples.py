@@ -61,7 +61,7 @@ def disk_samples(before: Before[DiskSamples], dirs: ReportedLogDirs, cycle: Cycl
     return table.pick(np.lexsort((table.at_ms, table.number, table.broker)))
 
 
-class Line:
+class StraightLine:
     """[V] the straight line through the samples of each volume; NaN where there are too few."""
 
     def __init__(self, samples: DiskSamples, broker: Int32, number: Int16) -> None:

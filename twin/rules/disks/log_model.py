@@ -47,7 +47,7 @@ class Logs:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class SizeChanges:
     """[K, N] the change of each log's size at ascending times, a straight line between them.
 
     The first time is 0: what retention deletes at once is the change there. The last one is
@@ -58,13 +58,13 @@ class Changes:
     bytes: Float64
 
 
-def size_changes(logs: Logs) -> Changes:
+def size_changes(logs: Logs) -> SizeChanges:
     """[K, N] how the size of each log changes."""
     at_s = _bends(logs)
     deleted = deleted_bytes(logs, at_s)
     if np.isfinite(logs.uploaded_bytes).any():
         at_s, deleted = _up_to_uploads(logs, at_s, deleted)
-    return Changes(at_s, logs.written_bytes_per_s * at_s - deleted)
+    return SizeChanges(at_s, logs.written_bytes_per_s * at_s - deleted)
 
 
 def deleted_bytes(logs: Logs, at_s: Float64) -> Float64:

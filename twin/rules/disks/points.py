@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from twin.declarations.table import Array, Float64
-from twin.rules.disks.log_model import HORIZON_S, Changes
+from twin.rules.disks.log_model import HORIZON_S, SizeChanges
 
 _FIRST_S: Final = 15.0
 _COUNT: Final = 48
@@ -21,7 +21,7 @@ _NEGLIGIBLE: Final = 1e-6
 _LOG_STEP: Final = float(np.log(POINTS_S[2] / POINTS_S[1]))
 
 
-def summed_at_points(changes: Changes, log: Array, cell: Array, cells: int) -> Float64:
+def summed_at_points(changes: SizeChanges, log: Array, cell: Array, cells: int) -> Float64:
     """[C, H] the sum of the changes of the logs in each cell, at POINTS_S.
 
     A line that bends by so much at some time has changed by that times the time since: so sums of
@@ -50,7 +50,7 @@ def summed_at_points(changes: Changes, log: Array, cell: Array, cells: int) -> F
     return summed
 
 
-def _bends(changes: Changes) -> Float64:
+def _bends(changes: SizeChanges) -> Float64:
     """[K - 1, N] by how much each line is steeper than the one before it, in bytes a second."""
     lengths = np.diff(changes.at_s, axis=0)
     slopes = np.zeros_like(lengths)

@@ -46,7 +46,7 @@ _SPREAD_BY: Final = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forecast:
+class LoadForecast:
     """What brokers carry now [Q, B], and after each of K losses [Q, K, B].
 
     What the lost brokers themselves have in ``then`` means nothing.
@@ -65,7 +65,7 @@ def measured(metrics: BrokerMetrics, broker: Int32, now_ms: int) -> Float64:
     return values
 
 
-def in_turn(now: Amounts, shifts: Shifts, by_brokers: Float64) -> Forecast:
+def in_turn(now: Amounts, shifts: Shifts, by_brokers: Float64) -> LoadForecast:
     """The forecast for the loss of each broker: K is B.
 
     Args:
@@ -76,7 +76,7 @@ def in_turn(now: Amounts, shifts: Shifts, by_brokers: Float64) -> Forecast:
     return _forecast(now, by_brokers, _changes(now, shifts, by_brokers))
 
 
-def at_once(now: Amounts, shifts: Shifts, by_brokers: Float64) -> Forecast:
+def at_once(now: Amounts, shifts: Shifts, by_brokers: Float64) -> LoadForecast:
     """The forecast for the loss of all brokers at once whose shifts these are: K is 1."""
     each = _changes(now, shifts, by_brokers)
     total = Amounts(*(part.sum(axis=1, keepdims=True) for part in (each.known, each.unknown)))
@@ -98,17 +98,17 @@ def _changes(now: Amounts, shifts: Shifts, by_brokers: Float64) -> Amounts:
     return Amounts(known, np.where(is_measured[:, None], moved + left, moved - left))
 
 
-def _forecast(now: Amounts, by_brokers: Float64, change: Amounts) -> Forecast:
+def _forecast(now: Amounts, by_brokers: Float64, change: Amounts) -> LoadForecast:
     is_measured = ~np.isnan(by_brokers)
     known = np.where(is_measured, by_brokers, now.known)
     unknown = np.where(is_measured, 0, now.unknown)
     then = Amounts(
         np.maximum(known[:, None] + change.known, 0.0), unknown[:, None] + change.unknown
     )
-    return Forecast(Amounts(known, unknown), then, is_measured)
+    return LoadForecast(Amounts(known, unknown), then, is_measured)
 
 
-def exceeds(forecast: Forecast, capacity: Float64) -> tuple[Bool, Bool]:
+def exceeds(forecast: LoadForecast, capacity: Float64) -> tuple[Bool, Bool]:
     """[Q, K, B], [Q, K, B] a survivor would get more than its capacity; it may, but it is unknown.
 
     A broker that carries more than its capacity whatever is lost is not meant: its load must grow.

@@ -49,7 +49,7 @@ class _Filling:
 
 
 @dataclass(slots=True)
-class Disks:
+class FillingDisks:
     """Collects them, cycle by cycle."""
 
     happenings: list[Happening] = field(default_factory=list)

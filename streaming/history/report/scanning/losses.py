@@ -10,7 +10,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.history.report.happenings import GROUP_HURT, Happening, Place
-from streaming.history.report.model import HurtGroup, RecordsLostInSpan
+from streaming.history.report.model import RecordsLostInSpan, SufferingGroup
 from streaming.history.report.scanning.measures import places, suffering
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array
 from twin.engine.state import ShardState
@@ -75,13 +75,13 @@ class LostRecords:
 
 
 @dataclass(slots=True)
-class HurtGroups:
+class SufferingGroups:
     """Collects groups that suffer what they did not when the span began."""
 
     is_observed: bool = False
     _known: dict[int, Array] = field(default_factory=dict)  # by place of reading: keys seen
     _numbers: dict[str, int] = field(default_factory=dict)  # of groups and topics
-    _found: dict[str, HurtGroup] = field(default_factory=dict)
+    _found: dict[str, SufferingGroup] = field(default_factory=dict)
     happenings: list[Happening] = field(default_factory=list)
 
     def step(self, view: ClusterView, at_ms: int, *, is_first: bool) -> None:
@@ -108,10 +108,10 @@ class HurtGroups:
             self._note(name, ReadsFrom(place).name.lower(), where, at_ms)
 
     def _note(self, name: str, word: str, where: set[Place], at_ms: int) -> None:
-        before = self._found.get(name, HurtGroup(name, at_ms, {}))
+        before = self._found.get(name, SufferingGroup(name, at_ms, {}))
         counts = Counter(before.partitions)
         counts[word] += len(where)
-        self._found[name] = HurtGroup(name, before.at_ms, dict(counts))
+        self._found[name] = SufferingGroup(name, before.at_ms, dict(counts))
         self.happenings.append(
             Happening(
                 GROUP_HURT, at_ms, f"group {name} {_WORDS[word]}", name=f"{word} {name}",
@@ -125,11 +125,11 @@ class HurtGroups:
         return len(self._found) if self.is_observed else None
 
     @property
-    def groups(self) -> list[HurtGroup]:
+    def groups(self) -> list[SufferingGroup]:
         """The first of them, those without a leader before others."""
         order = ("nobody", "nowhere", "ahead", "remote")
 
-        def worst(each: HurtGroup) -> tuple[int, int, str]:
+        def worst(each: SufferingGroup) -> tuple[int, int, str]:
             first = min(order.index(word) for word in each.partitions)
             return first, -sum(each.partitions.values()), each.group
 

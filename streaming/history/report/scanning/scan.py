@@ -20,9 +20,9 @@ from streaming.history.past import Past, PastView
 from streaming.history.report.happenings import Happening, Place
 from streaming.history.report.model import RemoteReads, Series, Standing
 from streaming.history.report.scanning import shown
-from streaming.history.report.scanning.disks import Disks
+from streaming.history.report.scanning.disks import FillingDisks
 from streaming.history.report.scanning.elections import Elections
-from streaming.history.report.scanning.losses import HurtGroups, LostRecords
+from streaming.history.report.scanning.losses import LostRecords, SufferingGroups
 from streaming.history.report.scanning.measures import (
     ShardMeasures,
     alerting_counts,
@@ -84,7 +84,7 @@ class Scan:
     ever_offline: set[Place] = field(default_factory=set)
     ever_under: set[Place] = field(default_factory=set)
     happenings: list[Happening] = field(default_factory=list)  # that states show, not events
-    disks: Disks = field(default_factory=Disks)
+    disks: FillingDisks = field(default_factory=FillingDisks)
     leaders: dict[tuple[str, int, int], int] = field(default_factory=dict)  # of those asked about
     remote_bytes: float = 0.0
     remote_measured: int = 0  # brokers that measured it, over all cycles
@@ -126,10 +126,10 @@ def check_size(past: Past, from_ms: int, to_ms: int) -> tuple[Sequence[int], Pas
 
 def scanned(
     past: Past, times: Sequence[int], first: PastView, asked: Mapping[int, Collection[Place]]
-) -> tuple[Scan, Elections, LostRecords, HurtGroups]:
+) -> tuple[Scan, Elections, LostRecords, SufferingGroups]:
     """All that the states of those cycles show, and by time the leaders that are asked about."""
     scan = Scan(times[0], times[-1], first.resolution_ms)
-    elections, lost, groups = Elections(times[0]), LostRecords(times[0]), HurtGroups()
+    elections, lost, groups = Elections(times[0]), LostRecords(times[0]), SufferingGroups()
     scan.racks = _racks(first.view)
     earlier: dict[int, ShardState] = {}
     worst_key: tuple[int, ...] = (0,)

@@ -7,7 +7,14 @@ from typing import Final
 
 from streaming.history.moments import time_text
 from streaming.history.report.model import DiskForetold, FillingDisk, Report, StorageOutage
-from streaming.history.report.writing.parts import MOST_ROWS, UNKNOWN, Item, Section, Table, plain
+from streaming.history.report.writing.parts import (
+    MOST_ROWS,
+    UNKNOWN,
+    Item,
+    Section,
+    TextTable,
+    plain,
+)
 from streaming.questions.answer import listed
 from streaming.runtime.quantities import duration_text, size_text
 from twin.arrays.plain import counted
@@ -34,7 +41,7 @@ def disk_sections(report: Report) -> list[Section]:
         rows = [row for each in report.disks[:MOST_ROWS] for row in _rows(each)]
         header = ("disk", "warned", "paged", "then", "foretold", "", "off by")
         sentences = [_sentence(each) for each in report.disks[:MOST_ROWS]]
-        table = Table(header, [row for row, _ in rows], [at_ms for _, at_ms in rows])
+        table = TextTable(header, [row for row, _ in rows], [at_ms for _, at_ms in rows])
         found.append(Section("Disks that filled", sentences, table=table))
     return found
 

@@ -18,7 +18,7 @@ from streaming.history.report.writing.parts import (
     Document,
     Item,
     Section,
-    Table,
+    TextTable,
     plain,
 )
 from streaming.questions.answer import broker_or_nobody, listed
@@ -89,7 +89,7 @@ def _blast(report: Report) -> Section:
          "a lower bound" if blast.remote_reads.is_lower_bound else ""),
         ("observed", f"{blast.observed_s:g} s", f"not observed: {blast.not_observed_s:g} s"),
     ]  # fmt: skip
-    return Section("Blast radius", table=Table(("what", "how much", "of"), rows))
+    return Section("Blast radius", table=TextTable(("what", "how much", "of"), rows))
 
 
 def _or_unknown(value: float | None, unit: str = "") -> str:
@@ -112,7 +112,7 @@ def _standings(report: Report) -> Section:
     return Section(
         "Before, at its worst, after",
         [] if report.worst else ["Nothing was wrong at any time: there is no worst moment."],
-        table=Table(
+        table=TextTable(
             ("", *(name for name, _ in there)),
             [(name, *(text(each) for _, each in there)) for name, text in rows.items()],
             header_at_ms=(None, *(each.at_ms for _, each in there)),
@@ -164,7 +164,7 @@ def _foretold(report: Report) -> Section:
     moments = [each.at_ms for each in of.leaders[:MOST_ROWS]]
     if of.losses > len(rows):
         sentences.append(f"The table has {len(rows)} of them, those that were not right first.")
-    return Section("What was foretold", sentences, table=Table(header, rows, moments))
+    return Section("What was foretold", sentences, table=TextTable(header, rows, moments))
 
 
 def _stood(value: float | None, *, longer: bool) -> str:
@@ -185,7 +185,7 @@ def _unalerted(found: Sequence[Unalerted]) -> Section:
     ]  # fmt: skip
     header = ("risk", "severity", "lasted", "at most", "why")
     more = _more(len(found))
-    return Section(title, more, table=Table(header, rows, [e.at_ms for e in found[:MOST_ROWS]]))
+    return Section(title, more, table=TextTable(header, rows, [e.at_ms for e in found[:MOST_ROWS]]))
 
 
 def _other_rules(report: Report) -> Section:
@@ -205,7 +205,7 @@ def _other_rules(report: Report) -> Section:
             "One decision at a time, with what was known in the cycle before: what would have "
             "followed is not computed. Losses whose leader was not predicted right are not judged."
         ],
-        table=Table(header, rows),
+        table=TextTable(header, rows),
     )
 
 

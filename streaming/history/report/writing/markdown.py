@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from streaming.history.moments import time_text
-from streaming.history.report.writing.parts import Document, Item, Section, Table
+from streaming.history.report.writing.parts import Document, Item, Section, TextTable
 
 
 def markdown(document: Document, console: str) -> str:
@@ -56,7 +56,7 @@ def _item(item: Item, console: str) -> str:
     return f"{'  ' * item.depth}* {' '.join(parts)}"
 
 
-def _table(table: Table, console: str) -> Iterator[str]:
+def _table(table: TextTable, console: str) -> Iterator[str]:
     heads = [
         f"{escaped(text)} {link(console, at_ms)}" if at_ms is not None else escaped(text)
         for text, at_ms in zip(

@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from streaming.history.moments import time_text
-from streaming.history.report.writing.parts import Document, Item, Section, Table
+from streaming.history.report.writing.parts import Document, Item, Section, TextTable
 from streaming.history.report.writing.style import STYLE
 
 _DEEPEST: Final = 4
@@ -64,7 +64,7 @@ def _item(item: Item, console: str) -> str:
     )
 
 
-def _table(table: Table, console: str, title: str) -> str:
+def _table(table: TextTable, console: str, title: str) -> str:
     moments = table.header_at_ms or [None] * len(table.header)
     heads = ['<th scope="col">when</th>'] if table.row_at_ms else []
     heads += [
@@ -79,7 +79,7 @@ def _table(table: Table, console: str, title: str) -> str:
     )
 
 
-def _rows(table: Table, console: str) -> Iterator[str]:
+def _rows(table: TextTable, console: str) -> Iterator[str]:
     moments = table.row_at_ms or [None] * len(table.rows)
     for (first, *cells), at_ms in zip(table.rows, moments, strict=True):
         when = "" if at_ms is None else f"<td>{_link(console, at_ms)}</td>"

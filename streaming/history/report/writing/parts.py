@@ -26,7 +26,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Rows of texts. The moments lead from the first cell of a row, or from a cell of the head."""
 
     header: tuple[str, ...]
@@ -42,7 +42,7 @@ class Section:
     title: str
     sentences: Sequence[str] = ()
     items: Sequence[Item] = ()
-    table: Table | None = None
+    table: TextTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
