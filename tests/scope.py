@@ -23,9 +23,9 @@ from twin.engine.catalog import Catalog
 from twin.engine.frames import Frame
 from twin.engine.risks import OpenRisks, RiskConditions, RiskStates
 from twin.engine.state import ShardState
-from twin.remote_log.archive import KINDS, Archive
+from twin.remote_log.segment_store import KINDS, SegmentStore
 from twin.rules.brokers.log_dirs import LogDirsFrame
-from twin.step import step, step_archive
+from twin.step import step, step_segments
 from twin.tables.enums import CLUSTER_WIDE
 from twin.tables.state import PartitionIndex
 
@@ -79,12 +79,12 @@ def played(
     """The state of a shard with those topics after all cycles."""
     cluster = cycles[0][0][0].header.cluster
     state: ShardState = ShardState.empty(catalog, cluster, shard, shards)
-    archive: Archive = {}
+    store: SegmentStore = {}
     for frames, now_ms in cycles:
         mine = [_of_shard(frame, shard, shards, topics) for frame in frames]
         state, _ = step(state, [f for f in mine if f.header.kind not in KINDS], now_ms)
         remote = [f for f in mine if f.header.kind in KINDS]
-        state, archive, _ = step_archive(state, archive, remote)
+        state, store, _ = step_segments(state, store, remote)
     return state
 
 

@@ -18,7 +18,7 @@ from twin.engine.changes import Change
 from twin.engine.frames import Frame, InvalidFrame, Kinds
 from twin.engine.merge import merge
 from twin.engine.state import ShardState
-from twin.remote_log import archive as archives
+from twin.remote_log import segment_store
 from twin.step import step
 
 R = TypeVar("R")  # a record: what a refusal is reported with
@@ -48,7 +48,7 @@ def sorted_frames(messages: Iterable[tuple[R, bytes]], kinds: Kinds) -> Batch[R]
         batch.unknown_kinds += decoded.unknown_kinds
         for frame in decoded.frames:
             kind, at_ms = frame.header.kind, frame.header.observed_at_ms
-            if kind in archives.KINDS:
+            if kind in segment_store.KINDS:
                 batch.remote.append((frame, record))
             elif kinds[kind].event:
                 events.append((frame, record))
@@ -102,7 +102,7 @@ def usable_remote(
         try:
             if frame.header.shards != shards:
                 raise InvalidFrame("shard", f"{shard_key} of {frame.header.shards} shards")
-            archives.apply({}, belonging(frame, shard_key))
+            segment_store.apply({}, belonging(frame, shard_key))
             usable.append(frame)
         except InvalidFrame as error:
             refused.append((record, error))

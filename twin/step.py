@@ -16,9 +16,9 @@ from twin.engine.changes import Change, changes
 from twin.engine.frames import Frame
 from twin.engine.merge import merge
 from twin.engine.state import ShardState
-from twin.remote_log.archive import (
-    Archive,
+from twin.remote_log.segment_store import (
     Key,
+    SegmentStore,
     apply,
     drop_deleted_topics,
     unjudged_partitions,
@@ -58,29 +58,29 @@ def step(
     return after, changes(state, after)
 
 
-def step_archive(
-    state: ShardState, archive: Archive, observation: Sequence[Frame]
-) -> tuple[ShardState, Archive, list[Change]]:
-    """The state and the archive after events of remote segments and leader epochs.
+def step_segments(
+    state: ShardState, store: SegmentStore, observation: Sequence[Frame]
+) -> tuple[ShardState, SegmentStore, list[Change]]:
+    """The state and the store after events of remote segments and leader epochs.
 
-    It is separate from ``step``, since most cycles bring no such events and need no archive.
+    It is separate from ``step``, since most cycles bring no such events and need no store.
 
     Args:
         state: the shard as it is.
-        archive: its remote segments.
-        observation: frames of the kinds ``archive.KINDS``, in the order they were sent.
+        store: its remote segments.
+        observation: frames of the kinds ``store.KINDS``, in the order they were sent.
     """
     changed: set[Key] = set()
     for frame in observation:
-        archive, partitions = apply(archive, frame)
+        store, partitions = apply(store, frame)
         changed |= partitions
-    archive = drop_deleted_topics(archive, state)
-    changed = (changed & archive.keys()).union(unjudged_partitions(state, archive))
-    judged = with_findings(state, archive, changed)
+    store = drop_deleted_topics(store, state)
+    changed = (changed & store.keys()).union(unjudged_partitions(state, store))
+    judged = with_findings(state, store, changed)
     if judged is state:
-        return state, archive, []
+        return state, store, []
     after = judged.assessed(state.observed_at_ms)
-    return after, archive, changes(state, after)
+    return after, store, changes(state, after)
 
 
 def count_skipped(state: ShardState, kinds: Iterable[str]) -> ShardState:

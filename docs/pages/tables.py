@@ -19,7 +19,7 @@ from twin.declarations.table import (
 )
 from twin.engine import codec, updates
 from twin.engine.state_reader import BEFORE
-from twin.remote_log import archive
+from twin.remote_log import segment_store
 
 _STORED: Final = (*CATALOG.stored, *CATALOG.cluster.stored)
 
@@ -50,7 +50,7 @@ def page() -> str:
         "",
         "The query keeps remote segments in a message of their own, which it reads and writes only",
         "when an event of theirs comes. Their findings are the table `lineage` of the state.",
-        *(line for kind in archive.TABLES.values() for line in _table(kind, "###")),
+        *(line for kind in segment_store.TABLES.values() for line in _table(kind, "###")),
         *_cluster(),
         "",
         "# Tables on demand",

@@ -13,9 +13,9 @@ from twin.cluster import empty_cluster, reports, step_cluster
 from twin.engine.catalog import Catalog
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.state import ShardState
-from twin.remote_log import archive as archives
-from twin.remote_log.archive import Archive
-from twin.step import count_skipped, step_archive
+from twin.remote_log import segment_store
+from twin.remote_log.segment_store import SegmentStore
+from twin.step import count_skipped, step_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ShardPast:
     """
 
     state: ShardState | None = None
-    segments: Archive | None = field(default_factory=dict)
+    segments: SegmentStore | None = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ def _shard(
         usable, _ = usable_remote(shard_key, count, entries)
         if state is None:
             for frame in usable:
-                segments, _ = archives.apply(segments, frame)
+                segments, _ = segment_store.apply(segments, frame)
         else:
-            state, segments, _ = step_archive(state, segments, usable)
+            state, segments, _ = step_segments(state, segments, usable)
     if state is not None and batch.unknown_kinds:
         state = count_skipped(state, batch.unknown_kinds)
     return ShardPast(state, segments)

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from twin.declarations.table import UNKNOWN
 from twin.engine import frames
 from twin.engine.frames import FrameHeader, InvalidFrame, Kinds
-from twin.remote_log import archive
+from twin.remote_log import segment_store
 from twin.tables.observations import BrokersFrame, PartitionsFrame, ReplicasFrame
 
 M = TypeVar("M")  # a message, or where it is
@@ -154,4 +154,4 @@ def _cycles_of(
 def _is_sample(header: FrameHeader, kinds: Kinds) -> bool:
     """Whether the frame is of a kind that begins a cycle."""
     kind = kinds.get(header.kind)
-    return kind is not None and not kind.event and header.kind not in archive.KINDS
+    return kind is not None and not kind.event and header.kind not in segment_store.KINDS

@@ -30,9 +30,9 @@ from twin.engine.catalog import Catalog
 from twin.engine.changes import Change
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.state import ShardState
-from twin.remote_log import archive as archives
-from twin.remote_log.archive import Archive
-from twin.step import count_skipped, step_archive
+from twin.remote_log import segment_store
+from twin.remote_log.segment_store import SegmentStore
+from twin.step import count_skipped, step_segments
 
 _ARCHIVE = StructType([StructField("archive", BinaryType(), nullable=False)])
 
@@ -58,7 +58,7 @@ class TwinProcessor(StatefulProcessor):
         self._catalog: Catalog = catalog(self._proposals)
         files = MessageFiles.of_executor(os.environ)
         self._states = ShardStates(handle, self._catalog, files, memory.OF_THIS_PROCESS)
-        self._archive = handle.getValueState("archive", _ARCHIVE)
+        self._segments = handle.getValueState("archive", _ARCHIVE)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self, key: Any, rows: Iterator[Row], timerValues: Any  # noqa: ARG002, N803
@@ -79,7 +79,7 @@ class TwinProcessor(StatefulProcessor):
                 state = after
                 yield from self._to_cluster(shard_key, state)
             yield from self._reported(shard_key, changes, refused)
-        state = yield from self._with_archive(shard_key, before, state, batch.remote)
+        state = yield from self._with_segments(shard_key, before, state, batch.remote)
         if state is not None and batch.unknown_kinds:
             state = count_skipped(state, batch.unknown_kinds)
         if state is None or state is before:
@@ -104,21 +104,21 @@ class TwinProcessor(StatefulProcessor):
             yield self._event(*events.state_table_discarded(shard_key, table))
         return stored
 
-    def _held_archive(self, shard_key: str) -> Generator[Row, None, Archive]:
-        stored = self._archive.get()
+    def _stored_segments(self, shard_key: str) -> Generator[Row, None, SegmentStore]:
+        stored = self._segments.get()
         if stored is None:
             return {}
         try:
-            return archives.decode(bytes(stored[0]))
+            return segment_store.decode(bytes(stored[0]))
         except InvalidFrame as error:
             yield self._event(*events.state_discarded(shard_key, error))
             return {}
 
-    def _with_archive(
+    def _with_segments(
         self, shard_key: str, before: ShardState | None, state: ShardState | None,
         remote: list[Entry],
     ) -> Generator[Row, None, ShardState | None]:  # fmt: skip
-        """The state after events of remote segments; the archive of segments is read only if
+        """The state after events of remote segments; the store of segments is read only if
         needed.
 
         It is needed if such events came, or if the state got partitions whose segments may have
@@ -131,16 +131,16 @@ class TwinProcessor(StatefulProcessor):
         had = 0 if before is None else before.partitions
         if not entries and (state is None or state.partitions <= had):
             return state
-        stored = archive = yield from self._held_archive(shard_key)
+        stored = store = yield from self._stored_segments(shard_key)
         usable, refused = usable_remote(shard_key, self._shards, entries)
         changes: list[Change] = []
         if state is None:
             for frame in usable:
-                archive, _ = archives.apply(archive, frame)
+                store, _ = segment_store.apply(store, frame)
         else:
-            state, archive, changes = step_archive(state, archive, usable)
-        if archive is not stored:
-            self._archive.update((archives.encode(archive),))
+            state, store, changes = step_segments(state, store, usable)
+        if store is not stored:
+            self._segments.update((segment_store.encode(store),))
         yield from self._reported(shard_key, changes, refused)
         return state
 

@@ -18,8 +18,8 @@ from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER
 from twin.engine import frames
 from twin.engine.state import ShardState
-from twin.remote_log import archive as archives
-from twin.step import step, step_archive
+from twin.remote_log import segment_store
+from twin.step import step, step_segments
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, PartitionIndex, Partitions, Replicas
 
@@ -48,7 +48,7 @@ class Watch:
         ready = () if groups is None else (groups,)
         self._collector = Collector(settings, brokers, *ready)
         self._messages = ObservationEncoder()
-        self._archive: archives.Archive = {}
+        self._archive: segment_store.SegmentStore = {}
         self.state = ShardState.empty(CATALOG, settings.cluster.name, 0, settings.bus.shards)
 
     @property
@@ -71,10 +71,10 @@ class Watch:
             for _, message in self._messages.encode(observation)
             for frame in frames.decode(message, CATALOG.observations).frames
         ]
-        of_cycle = [frame for frame in sent if frame.header.kind not in archives.KINDS]
+        of_cycle = [frame for frame in sent if frame.header.kind not in segment_store.KINDS]
         self.state, _ = step(self.state, of_cycle, observation.observed_at_ms)
-        remote = [frame for frame in sent if frame.header.kind in archives.KINDS]
-        self.state, self._archive, _ = step_archive(self.state, self._archive, remote)
+        remote = [frame for frame in sent if frame.header.kind in segment_store.KINDS]
+        self.state, self._archive, _ = step_segments(self.state, self._archive, remote)
         return self.state
 
     def take(self, frames_of_bus: Sequence[frames.Frame]) -> None:

@@ -40,7 +40,7 @@ from twin.cluster import empty_cluster, reports, step_cluster
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 from twin.engine.state import ShardState
-from twin.step import step, step_archive
+from twin.step import step, step_segments
 from twin.tables.enums import GroupState, PendingUpload, SegmentState
 
 BROKERS = (1, 2, 3, 4, 5, 6)
@@ -186,7 +186,7 @@ def small(
     ]  # fmt: skip
     frames = [epochs_frame(ledger, [(5, 0), (6, 1_200), (7, 2_400)], at_ms),
               segments_frame(ledger, copied, at_ms)]  # fmt: skip
-    return step_archive(state, {}, frames)[0]
+    return step_segments(state, {}, frames)[0]
 
 
 def _parts(leader_of_ledger: int, end: int) -> list[Partition]:

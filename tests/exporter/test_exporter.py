@@ -53,7 +53,7 @@ from twin.cluster import empty_cluster, reports, step_cluster
 from twin.engine import codec
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
-from twin.step import count_skipped, step, step_archive
+from twin.step import count_skipped, step, step_segments
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.enums import PendingUpload, SegmentState
 
@@ -163,7 +163,7 @@ def a_full_store() -> SnapshotStore:
     copied = [SegmentEvent(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
               SegmentEvent(SegmentState.COPY_FINISHED, "s")]  # fmt: skip
     tier = [epochs_frame(late, [(0, 0)]), segments_frame(late, copied)]
-    state, _, _ = step_archive(state, {}, tier)
+    state, _, _ = step_segments(state, {}, tier)
     # And what brokers report of themselves and of their followers, in logs and numbers.
     left = Moved(NOW_MS, broker=2, leader=4, caught_up_ms=NOW_MS - 3_000, part=Partition("cold"))
     fetched = Fetch(NOW_MS - 3_100, broker=2, leader=4, part=Partition("cold"))

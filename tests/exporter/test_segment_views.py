@@ -21,7 +21,7 @@ from twin.rules.tiering.remote_segments import (
     bounded_epochs,
     bounded_segments,
 )
-from twin.step import step_archive
+from twin.step import step_segments
 from twin.tables.enums import SegmentState, SegmentVerdict
 
 STARTED, FINISHED = SegmentState.COPY_STARTED, SegmentState.COPY_FINISHED
@@ -32,7 +32,7 @@ URL = "/api/v1/partitions/t/0"
 
 def tiered(*events: SegmentEvent) -> ShardState:
     frames = [epochs_frame(PART, HISTORY), segments_frame(PART, events)]
-    return step_archive(a_state(PART), {}, frames)[0]
+    return step_segments(a_state(PART), {}, frames)[0]
 
 
 def copied(name: str, start: int, end: int, *epochs: tuple[int, int]) -> list[SegmentEvent]:
@@ -89,7 +89,7 @@ def test_a_shard_lists_the_remarkable_ones_first():
 
 def test_of_a_long_history_the_newest_epochs_are_listed_and_the_others_counted():
     history = [(epoch, epoch * 10) for epoch in range(MOST_OF_PARTITION + 50)]
-    state = step_archive(a_state(PART), {}, [epochs_frame(PART, history)])[0]
+    state = step_segments(a_state(PART), {}, [epochs_frame(PART, history)])[0]
     answer = a_client(a_store(state)).get(f"{URL}/epochs").json()
     assert answer["epochs"][0] == {"leader_epoch": 50, "start_offset": 500}
     assert (answer["epochs_known"], answer["epochs_left_out"]) == (250, 50)
@@ -105,7 +105,7 @@ def test_a_partition_for_which_its_shard_has_no_room_says_that_all_is_left_out()
             segments_frame(part, [replace(e, at_ms=at_ms) for e in copied("s", 0, 49, (0, 0))]),
         )
     ]
-    state = step_archive(a_state(*parts), {}, frames)[0]
+    state = step_segments(a_state(*parts), {}, frames)[0]
     state = state.with_tables(
         bounded_segments(state[RemoteSegments], 1), bounded_epochs(state[LeaderEpochs], 1)
     )

@@ -24,8 +24,8 @@ from twin.engine import codec, frames
 from twin.engine.frames import InvalidFrame
 from twin.engine.state import ShardState
 from twin.proposals import PROPOSALS
-from twin.remote_log import archive
-from twin.step import step, step_archive
+from twin.remote_log import segment_store
+from twin.step import step, step_segments
 
 CYCLES = 36
 MOMENTS = 30
@@ -42,17 +42,19 @@ def recording() -> Recorded:
 def plainly_replayed() -> list[list[bytes]]:
     """The states of all shards and of the cluster's own after each cycle, by ``twin.step``."""
     states = {n: ShardState.empty(CATALOG, "sim", n, SHARDS) for n in range(SHARDS)}
-    segments = dict[int, archive.Archive]({n: {} for n in range(SHARDS)})
+    segments = dict[int, segment_store.SegmentStore]({n: {} for n in range(SHARDS)})
     own, after = empty_cluster(CATALOG, "sim", SHARDS), []
     for cycle in range(CYCLES):
         reported = []
         for shard, message in recording().messages[cycle * SHARDS : (cycle + 1) * SHARDS]:
             sent = frames.decode(message, CATALOG.observations).frames
-            samples = [each for each in sent if each.header.kind not in archive.KINDS]
-            remote = [each for each in sent if each.header.kind in archive.KINDS]
+            samples = [each for each in sent if each.header.kind not in segment_store.KINDS]
+            remote = [each for each in sent if each.header.kind in segment_store.KINDS]
             states[shard], _ = step(states[shard], samples, at(cycle))
             reported += reports(states[shard])
-            states[shard], segments[shard], _ = step_archive(states[shard], segments[shard], remote)
+            states[shard], segments[shard], _ = step_segments(
+                states[shard], segments[shard], remote
+            )
         own, _ = step_cluster(own, reported)
         after.append([codec.encode(each) for each in (*states.values(), own)])
     return after

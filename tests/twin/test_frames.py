@@ -22,7 +22,7 @@ from twin.engine.frames import (
     encode,
     encode_parts,
 )
-from twin.remote_log import archive
+from twin.remote_log import segment_store
 from twin.tables.observations import OBSERVATIONS, BrokersFrame, ReplicasFrame
 
 A_FRAME = encode(brokers_frame())
@@ -156,7 +156,7 @@ def test_topics_without_ids_of_their_own_stay_apart_when_a_frame_is_split():
 
 def test_every_table_declares_each_column_once_and_says_what_it_means():
     stated = (*CATALOG.stored, *CATALOG.on_demand, *CATALOG.cluster.stored, ListingProgress)
-    for table in (*OBSERVATIONS.values(), *archive.TABLES.values(), *stated):
+    for table in (*OBSERVATIONS.values(), *segment_store.TABLES.values(), *stated):
         names = [column.name for column in table.columns]
         assert len(set(names)) == len(names)
         assert all(column.meaning for column in table.columns)

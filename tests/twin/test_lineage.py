@@ -23,17 +23,17 @@ from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine.frames import InvalidFrame
 from twin.engine.state import ShardState
-from twin.remote_log import archive as archives
-from twin.remote_log.archive import Archive
+from twin.remote_log import segment_store
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import assigned, truncated_from_start
 from twin.remote_log.findings import judge, verdicts
 from twin.remote_log.lineage import highest_remote_offset, within_lineage
+from twin.remote_log.segment_store import SegmentStore
 from twin.rules.groups.moves import GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.rules.tiering.lineage import DANGLING_MS, Lineage
-from twin.step import step, step_archive
+from twin.step import step, step_segments
 from twin.tables.enums import SegmentState, SegmentVerdict
 from twin.tables.state import Groups
 from twin.totals import shard_totals
@@ -158,12 +158,12 @@ def life(name: str, start: int, end: int, *epochs: tuple[int, int]) -> list[Segm
 
 
 def after(
-    *events: SegmentEvent, state: ShardState | None = None, archive: Archive | None = None,
+    *events: SegmentEvent, state: ShardState | None = None, store: SegmentStore | None = None,
     epochs: tuple[tuple[int, int], ...] = ((0, 0),), first_offset: int = 0,
-) -> tuple[ShardState, Archive]:  # fmt: skip
+) -> tuple[ShardState, SegmentStore]:  # fmt: skip
     before = a_state(PART) if state is None else state
     frames = [epochs_frame(PART, epochs), segments_frame(PART, events, first_offset=first_offset)]
-    return step_archive(before, {} if archive is None else archive, frames)[:2]
+    return step_segments(before, {} if store is None else store, frames)[:2]
 
 
 def test_what_segments_come_to_is_a_row_of_the_state():
@@ -226,41 +226,41 @@ def test_orphans_are_a_risk_after_a_minute():
 
 def test_repeated_events_change_nothing():
     events = [*life("a", 0, 99), *life("b", 100, 199)]
-    state, archive = after(*events)
-    again, same, changes = step_archive(
-        state, archive, [epochs_frame(PART, ((0, 0),)), segments_frame(PART, events)]
+    state, store = after(*events)
+    again, same, changes = step_segments(
+        state, store, [epochs_frame(PART, ((0, 0),)), segments_frame(PART, events)]
     )
     assert again is state
-    assert same is archive
+    assert same is store
     assert changes == []
 
 
 def test_forbidden_transitions_are_dropped_and_counted():
     deleted = SegmentEvent(SegmentState.DELETE_FINISHED, "a")
     again = SegmentEvent(SegmentState.COPY_STARTED, "b", 100, 199, ((0, 100),))
-    state, archive = after(START, deleted, again, replace(again, state=FINISHED), again)
+    state, store = after(START, deleted, again, replace(again, state=FINISHED), again)
     assert state[Lineage].refused_transitions.tolist() == [2]
-    assert [int(s.state) for s in archive[PART.id, 0].cache.segments.values()] == [0, 1]
+    assert [int(s.state) for s in store[PART.id, 0].cache.segments.values()] == [0, 1]
 
 
 def test_a_copy_whose_start_was_compacted_away_hides_no_gap_and_makes_none():
     """KIP-1266, or a finite retention of the log of metadata."""
     ends = [*life("a", 0, 99), SegmentEvent(FINISHED, "b"), *life("c", 200, 299)]
-    state, archive = after(*ends)
+    state, store = after(*ends)
     lineage = state[Lineage]
     assert (lineage.undescribed_segments.tolist(), lineage.segments.tolist()) == ([1], [3])
     assert lineage.refused_transitions.tolist() == [0]
     assert lineage.gap_start_offset.tolist() == [UNKNOWN]
     assert lineage.highest_remote_offset.tolist() == [UNKNOWN]
     assert "tier_gap" not in conditions(state)
-    restored = archives.decode(archives.encode(archive))
-    assert restored[PART.id, 0].undescribed == archive[PART.id, 0].undescribed
+    restored = segment_store.decode(segment_store.encode(store))
+    assert restored[PART.id, 0].undescribed == store[PART.id, 0].undescribed
 
     deleted = [
         SegmentEvent(SegmentState.DELETE_STARTED, "b"),
         SegmentEvent(SegmentState.DELETE_FINISHED, "b"),
     ]
-    state, archive = after(*deleted, state=state, archive=archive, first_offset=len(ends))
+    state, store = after(*deleted, state=state, store=store, first_offset=len(ends))
     assert state[Lineage].undescribed_segments.tolist() == [0]
     assert state[Lineage].gap_start_offset.tolist() == [100]
 
@@ -288,27 +288,27 @@ def test_a_record_that_describes_a_finished_copy_is_enough():
 
 
 def test_segments_of_a_partition_that_is_listed_later_are_found_then():
-    _, archive = after(*life("a", 0, 99), state=a_state(Partition("other")))
-    state, _, _ = step_archive(a_state(PART), archive, [])
+    _, store = after(*life("a", 0, 99), state=a_state(Partition("other")))
+    state, _, _ = step_segments(a_state(PART), store, [])
     assert state[Lineage].remote_bytes.tolist() == [100]
 
 
 def test_an_older_history_does_not_replace_a_newer_one():
-    _, archive = after(epochs=((0, 0), (3, 50)))
+    _, store = after(epochs=((0, 0), (3, 50)))
     late = epochs_frame(PART, ((0, 0),), at_ms=NOW_MS - 1)
-    assert archives.apply(archive, late) == (archive, frozenset())
+    assert segment_store.apply(store, late) == (store, frozenset())
 
 
 def test_the_archive_is_what_it_was_after_a_round_trip():
     begun = replace(START, name="c", start=200, end=300, epochs=((2, 200),))
     events = [*life("a", 0, 99), *life("b", 100, 199, (0, 100), (2, 150)),
               SegmentEvent(SegmentState.DELETE_STARTED, "a"), begun]  # fmt: skip
-    _, archive = after(*events)
-    again = archives.decode(archives.encode(archive))
-    assert archives.encode(again) == archives.encode(archive)
-    _, one = after(SegmentEvent(FINISHED, "c"), archive=archive, first_offset=10)
-    _, other = after(SegmentEvent(FINISHED, "c"), archive=again, first_offset=10)
-    assert archives.encode(one) == archives.encode(other)
+    _, store = after(*events)
+    again = segment_store.decode(segment_store.encode(store))
+    assert segment_store.encode(again) == segment_store.encode(store)
+    _, one = after(SegmentEvent(FINISHED, "c"), store=store, first_offset=10)
+    _, other = after(SegmentEvent(FINISHED, "c"), store=again, first_offset=10)
+    assert segment_store.encode(one) == segment_store.encode(other)
 
 
 @pytest.mark.parametrize(
@@ -317,4 +317,4 @@ def test_the_archive_is_what_it_was_after_a_round_trip():
 )
 def test_an_event_that_cannot_be_is_refused(event):
     with pytest.raises(InvalidFrame, match="segment"):
-        archives.apply({}, segments_frame(PART, [event]))
+        segment_store.apply({}, segments_frame(PART, [event]))

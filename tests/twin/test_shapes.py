@@ -41,9 +41,9 @@ from twin.declarations.table import UNKNOWN, KeyedTable, PartitionTable, Replica
 from twin.engine.catalog import Catalog
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
-from twin.remote_log import archive
+from twin.remote_log import segment_store
 from twin.rules.brokers.racks import rack_names
-from twin.step import step, step_archive
+from twin.step import step, step_segments
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.state import Brokers, GroupOffsets, PartitionIndex, Topics
 from twin.totals import shard_totals
@@ -197,16 +197,16 @@ def simulated(
     """
     shard = SimulatedShard(shape, seed, cluster="c")
     state = ShardState.empty(catalog, "c", 0, 1).with_slot_capacity(slots)
-    segments: archive.Archive = {}
+    segments: segment_store.SegmentStore = {}
     for number, frames in enumerate(shard.run(cycles, NOW_MS)):
         at_ms = frames[0].header.observed_at_ms
-        remote = [frame for frame in frames if frame.header.kind in archive.KINDS]
-        others = [frame for frame in frames if frame.header.kind not in archive.KINDS]
+        remote = [frame for frame in frames if frame.header.kind in segment_store.KINDS]
+        others = [frame for frame in frames if frame.header.kind not in segment_store.KINDS]
         state, _ = step(state, others, at_ms)
         if logs and state.partitions:
             state, _ = step(state, logged(state, at_ms), at_ms)
         if remote:
-            state, segments, _ = step_archive(state, segments, remote)
+            state, segments, _ = step_segments(state, segments, remote)
         if deletes and number == 0:
             shard.delete_topic(shard.topics[0][0])
     return state

@@ -19,7 +19,7 @@ from tests.builders import (
 )
 from twin.engine.state import ShardState
 from twin.questions import whatif
-from twin.step import step, step_archive
+from twin.step import step, step_segments
 from twin.tables.enums import SegmentState
 
 UPLOADED = ((0, 39), (40, 79), (80, 99))
@@ -40,7 +40,7 @@ def tiered(part: Partition, uploaded: tuple[tuple[int, int], ...] = UPLOADED) ->
         ]
     topics = {"t": {"unclean_leader_election": 1, "remote_storage": 1}}
     frames = [epochs_frame(part, [(0, 0)]), segments_frame(part, events)]
-    return step_archive(a_state(part, topics=topics), {}, frames)[0]
+    return step_segments(a_state(part, topics=topics), {}, frames)[0]
 
 
 def shown(state: ShardState) -> dict[str, Any]:

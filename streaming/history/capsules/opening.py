@@ -36,7 +36,7 @@ from twin.engine.frames import InvalidFrame
 from twin.engine.shard_reports import CLUSTER
 from twin.engine.state import ShardState
 from twin.proposals import PROPOSALS
-from twin.remote_log import archive as archives
+from twin.remote_log import segment_store
 
 MOST_EXPANDED_BYTES: Final = 1 << 30
 """Of a message, decompressed: a shard of 40 000 replicas takes 5 MB."""
@@ -184,7 +184,7 @@ class Capsule:
         state, name = self._state(name, self.catalog, shard), layout.segments_name(cycle, shard)
         if name not in members:
             return ShardPast(state)
-        return ShardPast(state, archives.decode(self._frames(name)))
+        return ShardPast(state, segment_store.decode(self._frames(name)))
 
     def _state(self, name: str, catalog: Catalog, shard: int) -> ShardState:
         content = self._frames(name)

@@ -22,7 +22,7 @@ from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 from twin.engine.catalog import Catalog
-from twin.remote_log import archive as archives
+from twin.remote_log import segment_store
 
 _NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -165,7 +165,7 @@ def _write_states(
                 parts = codec.encode_parts(past.state)
                 writer.add(layout.state_name(place, shard), b"".join(parts))
             if past.segments:
-                encoded = archives.encode(past.segments)
+                encoded = segment_store.encode(past.segments)
                 writer.add(layout.segments_name(place, shard), encoded)
         if states.cluster.observed_at_ms != UNKNOWN:
             writer.add(layout.cluster_name(place), codec.encode(states.cluster))

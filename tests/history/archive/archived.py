@@ -15,8 +15,8 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
-from twin.remote_log import archive
-from twin.step import step, step_archive
+from twin.remote_log import segment_store
+from twin.step import step, step_segments
 
 INTERVAL_MS = 5_000
 START_MS = 1_800_000_000_000 - 1_800_000_000_000 % 3_600_000 - 10 * INTERVAL_MS
@@ -36,7 +36,7 @@ class Archived:
     start_ms: int = START_MS
     shard: ShardArchive = field(default_factory=lambda: ShardArchive(MEASURED_MS))
     states: list[ShardState] = field(default_factory=list)
-    segments: archive.Archive = field(default_factory=dict)
+    segments: segment_store.SegmentStore = field(default_factory=dict)
     rows: dict[str, list[pa.Table]] = field(
         default_factory=lambda: {name: [] for name in layout.WRITTEN_IN_ORDER}
     )
@@ -49,13 +49,15 @@ class Archived:
         empty = ShardState.empty(CATALOG, simulated.cluster, simulated.shard, simulated.shards)
         before = self.states[-1] if self.states else empty
         sent = simulated.observe(at_ms)
-        after, _ = step(before, [f for f in sent if f.header.kind not in archive.KINDS], at_ms)
-        remote = [frame for frame in sent if frame.header.kind in archive.KINDS]
-        after, self.segments, _ = step_archive(after, self.segments, remote)
+        after, _ = step(
+            before, [f for f in sent if f.header.kind not in segment_store.KINDS], at_ms
+        )
+        remote = [frame for frame in sent if frame.header.kind in segment_store.KINDS]
+        after, self.segments, _ = step_segments(after, self.segments, remote)
         return self.keep(after)
 
     def keep(self, after: ShardState) -> ShardState:
-        """Archive the state."""
+        """SegmentStore the state."""
         self.states.append(after)
         for name, rows in self.shard.step(after).items():
             self.rows[name] += rows

@@ -1,10 +1,10 @@
 """The remote segments and leader epochs of partitions, as far as they are listed.
 
-All of them are in the archive (``remote_log.archive``), which is decoded only when an event of
-theirs arrives. The state, and so every snapshot, has those that people look up: first the segments
-that are not plainly on the lineage, then the newest, up to a limit. ``lineage`` has the numbers of
-all, by which a reader knows how many of a partition are left out: beyond MOST_OF_SHARD that may be
-every one.
+All of them are in the segment store (``remote_log.segment_store``), which is decoded only when an
+event of theirs arrives. The state, and so every snapshot, has those that people look up: first the
+segments that are not plainly on the lineage, then the newest, up to a limit. ``lineage`` has the
+numbers of all, by which a reader knows how many of a partition are left out: beyond MOST_OF_SHARD
+that may be every one.
 
 A segment that begins inside another is normal after a leader moved: the new leader uploads its own
 segment around the first offset that is missing, which begins elsewhere than that of the old one

@@ -61,10 +61,10 @@ TOPIC_AGE_SKEW_MS: Final = 60_000
 segments are reported once and must not be dropped."""
 
 KINDS: Final = frozenset({"segments", "epochs"})
-"""Observations that change an archive and not a shard's state."""
+"""Observations that change an store and not a shard's state."""
 
 
-class ArchivePartitions(Observation, kind="archive.partitions"):
+class StoredPartitions(Observation, kind="archive.partitions"):
     """State of remote segments: one row a partition that has some, or a known history."""
 
     topic_id: Uuid = column("topic id, 16 bytes", fill=b"")
@@ -79,7 +79,7 @@ class ArchivePartitions(Observation, kind="archive.partitions"):
     tiered_highest_offsets: Int64List = column("highest offset of each that was", fill=())
 
 
-class ArchiveSegments(Observation, kind="archive.segments"):
+class StoredSegments(Observation, kind="archive.segments"):
     """State of remote segments: one row a segment."""
 
     topic_id: Uuid = column("topic id, 16 bytes", fill=b"")
@@ -96,7 +96,7 @@ class ArchiveSegments(Observation, kind="archive.segments"):
 
 
 TABLES: Final[dict[str, type[Observation]]] = {
-    table.kind: table for table in (ArchivePartitions, ArchiveSegments)
+    table.kind: table for table in (StoredPartitions, StoredSegments)
 }
 
 
@@ -113,11 +113,11 @@ class RemoteLogState:
     epochs_at_ms: int = UNKNOWN
 
 
-Archive = Mapping[Key, RemoteLogState]
+SegmentStore = Mapping[Key, RemoteLogState]
 
 
-def apply(archive: Archive, frame: Frame) -> tuple[Archive, frozenset[Key]]:
-    """The archive after a frame, and the partitions that it changed.
+def apply(store: SegmentStore, frame: Frame) -> tuple[SegmentStore, frozenset[Key]]:
+    """The store after a frame, and the partitions that it changed.
 
     Raises:
         InvalidFrame: ``header``, ``kind``, or ``rows`` with impossible values.
@@ -127,13 +127,13 @@ def apply(archive: Archive, frame: Frame) -> tuple[Archive, frozenset[Key]]:
         raise InvalidFrame("header", f"observed_at_ms is {at_ms}")
     match frame.header.kind:
         case "segments":
-            return _apply_segments(archive, rows, at_ms)
+            return _apply_segments(store, rows, at_ms)
         case "epochs":
-            return _apply_epochs(archive, rows, at_ms)
+            return _apply_epochs(store, rows, at_ms)
     raise InvalidFrame("kind", f"{frame.header.kind} is not about remote segments")
 
 
-def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -> ShardState:
+def with_findings(state: ShardState, store: SegmentStore, changed: Iterable[Key]) -> ShardState:
     """The state with the lineage of its partitions, computed again for those that changed.
 
     Partitions that the state does not have are left out until it has them.
@@ -145,7 +145,7 @@ def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -
     leaders = state[Leaders]
     findings, listed_segments, listed_epochs = [], [], []
     for row in sorted(rows):
-        remote = archive[rows[row]]
+        remote = store[rows[row]]
         # A history is reported when an epoch begins; the log's start moves on meanwhile.
         epochs = truncated_from_start(remote.epochs, int(leaders.log_start_offset[row]))
         end, local = int(leaders.log_end_offset[row]), int(leaders.local_log_start_offset[row])
@@ -176,31 +176,31 @@ def _with_fresh(table: T, fresh: T, rows: Int32) -> T:
     return table.pick(~np.isin(table.row, rows)).with_rows(fresh)
 
 
-def unjudged_partitions(state: ShardState, archive: Archive) -> list[Key]:
-    """Partitions of the archive that came into the state after their segments were reported."""
-    listed = list(archive)
+def unjudged_partitions(state: ShardState, store: SegmentStore) -> list[Key]:
+    """Partitions of the store that came into the state after their segments were reported."""
+    listed = list(store)
     row = rows_at(state, listed)
     new = (row != UNKNOWN) & ~np.isin(row, state[Lineage].row)
     return [listed[i] for i in np.flatnonzero(new)]
 
 
-def drop_deleted_topics(archive: Archive, state: ShardState) -> Archive:
-    """The archive without topics that a whole listing, made since, does not have."""
+def drop_deleted_topics(store: SegmentStore, state: ShardState) -> SegmentStore:
+    """The store without topics that a whole listing, made since, does not have."""
     topics = set(state[Topics].topic_id)
     oldest_ms = state.listing.whole_at_ms - TOPIC_AGE_SKEW_MS
     stays = {
         key: remote
-        for key, remote in archive.items()
+        for key, remote in store.items()
         if key[0] in topics or remote.updated_at_ms >= oldest_ms
     }
-    return stays if len(stays) < len(archive) else archive
+    return stays if len(stays) < len(store) else store
 
 
 def _apply_segments(
-    archive: Archive, rows: list[dict[str, Any]], at_ms: int
-) -> tuple[Archive, frozenset[Key]]:
+    store: SegmentStore, rows: list[dict[str, Any]], at_ms: int
+) -> tuple[SegmentStore, frozenset[Key]]:
     """Apply new events; events up to the last known one are repeats of a log that is read again."""
-    updated = dict(archive)
+    updated = dict(store)
     changed: set[Key] = set()
     for row in rows:
         key, offset = (row["topic_id"], row["partition"]), row["metadata_offset"]
@@ -218,7 +218,7 @@ def _apply_segments(
             updated_at_ms=max(at_ms, remote.updated_at_ms),
         )
         changed.add(key)
-    return (updated if changed else archive), frozenset(changed)
+    return (updated if changed else store), frozenset(changed)
 
 
 def _apply_event(
@@ -271,8 +271,8 @@ def _started_copy(row: dict[str, Any]) -> Segment:
 
 
 def _apply_epochs(
-    archive: Archive, rows: list[dict[str, Any]], at_ms: int
-) -> tuple[Archive, frozenset[Key]]:
+    store: SegmentStore, rows: list[dict[str, Any]], at_ms: int
+) -> tuple[SegmentStore, frozenset[Key]]:
     """Keep the newest history of each partition; of two from the same time, the larger one."""
     histories: dict[Key, Epochs] = {}
     for row in sorted(rows, key=lambda row: int(row["leader_epoch"])):
@@ -280,7 +280,7 @@ def _apply_epochs(
         if row["leader_epoch"] < 0 or row["start_offset"] < 0:
             raise InvalidFrame("rows", "a leader epoch or its offset is negative")
         histories[key] = assigned(histories.get(key, ()), row["leader_epoch"], row["start_offset"])
-    updated = dict(archive)
+    updated = dict(store)
     changed = set()
     for key, epochs in histories.items():
         old = updated.get(key, RemoteLogState())
@@ -290,16 +290,16 @@ def _apply_epochs(
                 old, epochs=epochs, epochs_at_ms=at_ms, updated_at_ms=updated_at_ms
             )
             changed.add(key)
-    return (updated if changed else archive), frozenset(changed)
+    return (updated if changed else store), frozenset(changed)
 
 
-def encode(archive: Archive) -> bytes:
-    """The archive as one message: a frame for each of its tables."""
-    keys = sorted(archive)
-    of_partitions: dict[str, list[Any]] = {c.name: [] for c in ArchivePartitions.columns}
-    of_segments: dict[str, list[Any]] = {c.name: [] for c in ArchiveSegments.columns}
+def encode(store: SegmentStore) -> bytes:
+    """The store as one message: a frame for each of its tables."""
+    keys = sorted(store)
+    of_partitions: dict[str, list[Any]] = {c.name: [] for c in StoredPartitions.columns}
+    of_segments: dict[str, list[Any]] = {c.name: [] for c in StoredSegments.columns}
     for key in keys:
-        remote = archive[key]
+        remote = store[key]
         tiered = remote.cache.tiered_epochs()
         _add(of_partitions, key, updated_at_ms=remote.updated_at_ms,
              metadata_offset=remote.metadata_offset, epochs_at_ms=remote.epochs_at_ms,
@@ -324,14 +324,14 @@ def encode(archive: Archive) -> bytes:
             Frame(FrameHeader(table.kind, "", 0, 1, 0, 0), _arrow(table, columns)), TABLES
         )
         for table, columns in (
-            (ArchivePartitions, of_partitions),
-            (ArchiveSegments, of_segments),
+            (StoredPartitions, of_partitions),
+            (StoredSegments, of_segments),
         )
     )
 
 
-def decode(message: bytes) -> Archive:
-    """The archive of a message.
+def decode(message: bytes) -> SegmentStore:
+    """The store of a message.
 
     Raises:
         InvalidFrame: as ``frames.decode``, or ``rows`` when the tables do not fit each other.
@@ -341,12 +341,12 @@ def decode(message: bytes) -> Archive:
         raise decoded.invalid[0]
     by_kind = {frame.header.kind: frame.rows.to_pylist() for frame in decoded.frames}
     if by_kind.keys() != TABLES.keys():
-        raise InvalidFrame("kind", f"an archive has {sorted(TABLES)}")
+        raise InvalidFrame("kind", f"an store has {sorted(TABLES)}")
     segments: dict[Key, list[tuple[Segment, list[int]]]] = defaultdict(list)
     try:
         for row in by_kind["archive.segments"]:
             segments[row["topic_id"], row["partition"]].append((_segment(row), row["referred"]))
-        archive = {
+        store = {
             (key := (row["topic_id"], row["partition"])): _remote(row, segments.pop(key, []))
             for row in by_kind["archive.partitions"]
         }
@@ -354,7 +354,7 @@ def decode(message: bytes) -> Archive:
         raise InvalidFrame("rows", str(error)) from None
     if segments:
         raise InvalidFrame("rows", "a segment belongs to a partition that is not there")
-    return archive
+    return store
 
 
 def _segment(row: dict[str, Any]) -> Segment:
