@@ -33,7 +33,7 @@ from tests.collector.older import all_be_kafka
 from tests.waiting import patient_ms, until
 
 OFFSETS_TOPIC = "__consumer_offsets"
-DEADLINE_MS = patient_ms(4_000)
+DEADLINE_MS = 4_000
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def a_source(
 ) -> GroupSource:
     config = Config(
         cluster=ClusterConfig(bootstrap=cluster.bootstrap),
-        collector=CollectorConfig(**{"deadline_ms": DEADLINE_MS} | section),
+        collector=CollectorConfig(**{"deadline_ms": patient_ms(DEADLINE_MS)} | section),
     )
     made = GroupSource(config, "test", background=background, limits=limits)
     made.update_metadata(

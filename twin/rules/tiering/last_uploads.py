@@ -35,14 +35,14 @@ class LastUploads(PartitionTable, kind="last_uploads"):
     end_offset: Int64 = column("the furthest end of remote storage so far")
     at_ms: Int64 = column("first sample with it; unknown before the twin has seen an upload")
     pause_ms: Int64 = column("time between the last two uploads; unknown before there are two")
-    records_per_s: Float64 = column("average up to the last upload", fill=np.nan)
+    records_per_s: Float64 = column("average up to the last upload; unknown before there are two")
 
     def records_per_s_now(self, leaders: Leaders, row: Rows) -> Float64:
         """[N] records uploaded a second: less while none comes; 0 before two were seen."""
         since_ms = leaders.sampled_at_ms[row] - self.at_ms[row]
         pause_ms = np.maximum(self.pause_ms[row], AVERAGED_MS)
         share = np.minimum(pause_ms / np.maximum(since_ms, 1), 1)
-        has_stopped = np.isnan(self.records_per_s[row]) | (since_ms > STOPPED * pause_ms)
+        has_stopped = (self.records_per_s[row] == UNKNOWN) | (since_ms > STOPPED * pause_ms)
         return np.where(has_stopped, 0.0, self.records_per_s[row] * share)
 
 
@@ -70,15 +70,15 @@ def last_uploads(
 
 
 def _average(before: Float64, records: Int64, took_ms: Int64) -> Float64:
-    """[N] records a second, weighted by time; NaN where it is unknown how long these took."""
+    """[N] records a second, weighted by time; unknown where it is how long these took."""
     known = took_ms > 0
-    is_first = np.isnan(before)
+    is_first = before == UNKNOWN
     # Nobody knows how long nothing came before the first of them.
     over_ms = np.where(known, np.where(is_first, np.maximum(took_ms, AVERAGED_MS), took_ms), 1)
     lately = records * 1_000 / over_ms
     weight = np.where(is_first, 0, np.exp(-over_ms / AVERAGED_MS))
-    average = weight * np.nan_to_num(before) + (1 - weight) * lately
-    return np.where(known, _rounded(average), np.nan)
+    average = weight * before + (1 - weight) * lately
+    return np.where(known, _rounded(average), UNKNOWN)
 
 
 def _rounded(values: Float64) -> Float64:
