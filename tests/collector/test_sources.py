@@ -47,7 +47,7 @@ def test_a_name_has_one_meaning() -> None:
 
 
 def test_a_reading_that_no_source_makes_is_said_with_who_needs_it() -> None:
-    text = "OffsetSource.read reads Placement, which no source before it makes"
+    text = "OffsetSource.read reads ListedPlacement, which no source before it makes"
     with pytest.raises(LookupError, match=text):
         Readings().arguments(OffsetSource(1_000, "test").read)
 
