@@ -301,7 +301,7 @@ def full_forecast_fields() -> dict[str, Schema]:
         "near": {
             **nullable({"type": "string", "enum": [disk_full.PAGE, disk_full.WARN]}),
             "description": "it is full within `[disk] page_before_ms` or `warn_before_ms`: "
-            "somebody is told",
+            "the risk of its broker opens",
         },
         **{c.name: nullable(column_schema(c)) for c in disk_full.columns()},
         "differs": {

@@ -281,8 +281,8 @@ class BrokerConfigColumns(Table):
         "its log.segment.bytes", source="DescribeConfigs, log.segment.bytes"
     )
     copy_max_bytes_per_s: Int64 = column(
-        "its remote.log.manager.copy.max.bytes.per.second: the most that it uploads; Kafka's "
-        "default is no limit in practice, 2^63 - 1",
+        "limit of its uploads, remote.log.manager.copy.max.bytes.per.second; Kafka's default, "
+        "2^63 - 1, limits nothing",
         source="DescribeConfigs, remote.log.manager.copy.max.bytes.per.second",
     )
     retention_check_ms: Int64 = column(

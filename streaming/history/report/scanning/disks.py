@@ -102,6 +102,7 @@ class FillingDisks:
         forecasts, dirs = own[DiskForecasts], own[ReportedLogDirs]
         failed = {_place(dirs, i) for i in np.flatnonzero(dirs.error_code > 0).tolist()}
         rows = {_place(forecasts, i): i for i in range(len(forecasts.broker))}
+        near = forecasts.is_near(forecasts.warn_before_ms, at_ms)
         for disk, each in self._found.items():
             if each.end in ("failed", "broker_lost", "freed"):
                 continue
@@ -114,7 +115,7 @@ class FillingDisks:
                 continue
             elif _is_full(forecasts, row, at_ms):
                 self._end(disk, each, "full", at_ms)
-            elif not forecasts.is_near(forecasts.warn_before_ms, at_ms)[row]:
+            elif not near[row]:
                 each.end, each.end_ms = "freed", at_ms
 
     def _end(self, disk: _Disk, each: _Filling, end: DiskEnd, at_ms: int) -> None:
