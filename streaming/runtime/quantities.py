@@ -74,8 +74,13 @@ def duration_text(seconds: float) -> str:
         return f"{minutes} min"
     hours = round(seconds / 3_600)
     if hours < 48:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{hours // 24} d {hours % 24} h"
+        return _two_units(minutes, 60, "h", "min")
+    return _two_units(hours, 24, "d", "h")
+
+
+def _two_units(value: int, size: int, large: str, small: str) -> str:
+    many, rest = divmod(value, size)
+    return f"{many} {large}" + (f" {rest} {small}" if rest else "")
 
 
 def span_text(value_ms: int) -> str:

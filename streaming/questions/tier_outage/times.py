@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from streaming.runtime.quantities import span_text
+from streaming.runtime.quantities import duration_text
 
 Forecast = Literal["full", "not_in_sight", "unknown"]
 
@@ -26,13 +26,3 @@ def after_text(forecast: Forecast, after_s: float | None) -> str:
     """The time, or the word where there is none."""
     known = forecast == "full" and after_s is not None
     return duration_text(after_s) if known and after_s is not None else forecast.replace("_", " ")
-
-
-def duration_text(seconds: float) -> str:
-    """Days and hours, hours and minutes, or minutes and seconds: what a person plans with."""
-    whole = round(seconds)
-    for large, small, unit, part in ((86_400, 3_600, "d", "h"), (3_600, 60, "h", "min")):
-        if whole >= large:
-            many, rest = divmod(whole, large)
-            return f"{many} {unit}" + (f" {rest // small} {part}" if rest // small else "")
-    return f"{whole // 60} min" if whole >= 600 else span_text(whole * 1_000)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streaming.questions.answer import Answer, listed
-from streaming.questions.tier_outage.times import after_text, duration_text
-from streaming.runtime.quantities import size_text
+from streaming.questions.tier_outage.times import after_text
+from streaming.runtime.quantities import duration_text, size_text
 from twin.arrays.plain import counted
 
 _MOST_LINES = 5
