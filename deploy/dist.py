@@ -54,8 +54,9 @@ def committed_at_s() -> int:
     """When the sources were committed, or SOURCE_DATE_EPOCH where they are in no repository."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
-    done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True,
-                          text=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise DistError("the sources are not in a git repository: set SOURCE_DATE_EPOCH")
     return int(done.stdout)

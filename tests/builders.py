@@ -106,20 +106,24 @@ class Partition:
 
 def partitions_frame(given: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
     return _frame(
-        PartitionsFrame, at_ms, stamp,
+        PartitionsFrame,
+        at_ms,
+        stamp,
         **_keys([(p.topic, p.id, p.number) for p in given]),
         leader=_ints([p.replicas[0] if p.leader is None else p.leader for p in given]),
         leader_epoch=_ints([p.epoch for p in given]),
         elr_known=np.ones(len(given), bool),
         replicas=[list(p.replicas) for p in given],
         replica_flags=[p.flags() for p in given],
-    )  # fmt: skip
+    )
 
 
 def replicas_frame(given: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
     answers = [(p, b, p.logs.get(b, p.log)) for p in given for b in p.replicas if b not in p.silent]
     return _frame(
-        ReplicasFrame, at_ms, stamp,
+        ReplicasFrame,
+        at_ms,
+        stamp,
         **_keys([(p.topic, p.id, p.number) for p, _, _ in answers]),
         broker=_ints([b for _, b, _ in answers]),
         log_start_offset=_ints([log.start for *_, log in answers]),
@@ -135,7 +139,7 @@ def replicas_frame(given: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any
         local_start_timestamp_ms=_ints([log.started_ms for *_, log in answers]),
         local_start_batch=_ints([int(log.first_batch) for *_, log in answers]),
         error_code=_ints([log.error for *_, log in answers]),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,9 @@ class Fetch:
 def fetches_frame(given: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
     same = {"broker_epoch": 1}
     return _frame(
-        FetchesFrame, at_ms, stamp,
+        FetchesFrame,
+        at_ms,
+        stamp,
         **_keys([(f.part.topic, f.part.id, f.part.number) for f in given]),
         leader=_ints([f.leader for f in given]),
         broker=_ints([f.broker for f in given]),
@@ -179,7 +185,7 @@ def fetches_frame(given: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> 
         ),
         error_code=_ints([f.error for f in given]),
         **{name: _ints([value] * len(given)) for name, value in same.items()},
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -198,7 +204,9 @@ class Moved:
 
 def isr_changes_frame(given: Sequence[Moved], at_ms: int = NOW_MS) -> Frame:
     return _frame(
-        IsrChangesFrame, at_ms, {},
+        IsrChangesFrame,
+        at_ms,
+        {},
         **_keys([(m.part.topic, m.part.id, m.part.number) for m in given]),
         leader=_ints([m.leader for m in given]),
         leader_epoch=_ints([UNKNOWN for _ in given]),
@@ -208,30 +216,34 @@ def isr_changes_frame(given: Sequence[Moved], at_ms: int = NOW_MS) -> Frame:
         caught_up_at_ms=_ints([m.caught_up_ms for m in given]),
         log_end_offset=_ints([m.end for m in given]),
         leader_end_offset=_ints([m.leader_end for m in given]),
-    )  # fmt: skip
+    )
 
 
 def lookups_frame(part: Partition, given: Sequence[tuple[int, int, int]]) -> Frame:
     """(broker, time, answer) of followers that ask leader 1 for its pending uploads."""
     return _frame(
-        PendingUploadLookupsFrame, NOW_MS, {},
+        PendingUploadLookupsFrame,
+        NOW_MS,
+        {},
         **_keys([(part.topic, part.id, part.number)] * len(given)),
         leader=_ints([1 for _ in given]),
         broker=_ints([broker for broker, *_ in given]),
         at_ms=_ints([at_ms for _, at_ms, _ in given]),
         pending_upload_offset=_ints([answer for *_, answer in given]),
         error_code=_ints([0 for _ in given]),
-    )  # fmt: skip
+    )
 
 
 def broker_metrics_frame(given: Mapping[int, Mapping[str, float]], at_ms: int = NOW_MS) -> Frame:
     """Measurements by broker; those that are not named are absent."""
     return _frame(
-        BrokerMetricsFrame, at_ms, {},
+        BrokerMetricsFrame,
+        at_ms,
+        {},
         broker=_ints(list(given)),
         measured_at_ms=_ints([at_ms for _ in given]),
         **{n: np.array([s.get(n, np.nan) for s in given.values()], float) for n in BROKER_METRICS},
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -251,7 +263,9 @@ def segments_frame(
 ) -> Frame:
     """Events that stand one after the other in the remote log metadata."""
     return _frame(
-        SegmentsFrame, at_ms, {},
+        SegmentsFrame,
+        at_ms,
+        {},
         **_keys([(part.topic, part.id, part.number)] * len(given)),
         segment_id=[event.name.encode().ljust(16) for event in given],
         state=_ints([event.state for event in given]),
@@ -262,16 +276,18 @@ def segments_frame(
         log_bytes=_ints([event.end - event.start + 1 for event in given]),
         leader_epochs=[[epoch for epoch, _ in event.epochs] for event in given],
         epoch_start_offsets=[[offset for _, offset in event.epochs] for event in given],
-    )  # fmt: skip
+    )
 
 
 def epochs_frame(part: Partition, epochs: Sequence[tuple[int, int]], at_ms: int = NOW_MS) -> Frame:
     return _frame(
-        EpochsFrame, at_ms, {},
+        EpochsFrame,
+        at_ms,
+        {},
         **_keys([(part.topic, part.id, part.number)] * len(epochs)),
         leader_epoch=_ints([epoch for epoch, _ in epochs]),
         start_offset=_ints([offset for _, offset in epochs]),
-    )  # fmt: skip
+    )
 
 
 def epoch_ends_frame(
@@ -279,13 +295,15 @@ def epoch_ends_frame(
 ) -> Frame:
     """The new leader's answer: the records of that leader epoch end at that offset of its log."""
     return _frame(
-        EpochEndsFrame, at_ms, {},
+        EpochEndsFrame,
+        at_ms,
+        {},
         **_keys([(part.topic, part.id, part.number)]),
         leader_epoch=_ints([part.epoch]),
         prev_epoch=_ints([prev_epoch]),
         found_epoch=_ints([found_epoch]),
         end_offset=_ints([end]),
-    )  # fmt: skip
+    )
 
 
 def truncated_logs_frame(
@@ -293,13 +311,15 @@ def truncated_logs_frame(
 ) -> Frame:
     """A broker logged after its start that it truncates the partition's log."""
     return _frame(
-        TruncatedLogsFrame, at_ms, {},
+        TruncatedLogsFrame,
+        at_ms,
+        {},
         **_keys([(part.topic, part.id, part.number)]),
         broker=_ints([broker]),
         at_ms=_ints([at_ms]),
         end_offset=_ints([end]),
         to_offset=_ints([to_offset]),
-    )  # fmt: skip
+    )
 
 
 def logged_unclean_election_frame(
@@ -307,12 +327,14 @@ def logged_unclean_election_frame(
 ) -> Frame:
     """A controller logged that it elected a leader uncleanly."""
     return _frame(
-        LoggedUncleanElectionsFrame, at_ms, {},
+        LoggedUncleanElectionsFrame,
+        at_ms,
+        {},
         **_keys([(part.topic, part.id, part.number)]),
         broker=_ints([broker]),
         leader_epoch=_ints([leader_epoch]),
         at_ms=_ints([at_ms]),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -334,7 +356,9 @@ class Group:
 
 def groups_frame(given: Sequence[Group], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
     return _frame(
-        GroupsFrame, at_ms, stamp,
+        GroupsFrame,
+        at_ms,
+        stamp,
         group=[g.name for g in given],
         group_type=_ints([GroupType.CONSUMER for _ in given]),
         group_state=_ints([g.state for g in given]),
@@ -342,20 +366,22 @@ def groups_frame(given: Sequence[Group], at_ms: int = NOW_MS, **stamp: Any) -> F
         members=_ints([g.members for g in given]),
         read_at_ms=_ints([g.read_at_ms(at_ms) for g in given]),
         offsets_left_out=_ints([g.left_out for g in given]),
-    )  # fmt: skip
+    )
 
 
 def group_offsets_frame(given: Sequence[Group], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
     read = [(g, p, offset) for g in given for p, offset in g.offsets]
     return _frame(
-        GroupOffsetsFrame, at_ms, stamp,
+        GroupOffsetsFrame,
+        at_ms,
+        stamp,
         **_keys([(p.topic, p.id, p.number) for _, p, _ in read]),
         group=[g.name for g, *_ in read],
         committed_offset=_ints([offset for *_, offset in read]),
         read_at_ms=_ints([g.read_at_ms(at_ms) for g, *_ in read]),
         assigned=_ints([g.assigned for g, *_ in read]),
         rack=[g.rack for g, *_ in read],
-    )  # fmt: skip
+    )
 
 
 def brokers_frame(

@@ -13,12 +13,13 @@ _OURS: Final = re.compile(r"kafka-twin(-[a-z]+)*")
 _NAMED: Final = ("name", "serviceName", "secretName")
 """Keys whose value is the name of an object."""
 
-_ACCOUNTS: Final = ("serviceAccountName",
-                    "spark.kubernetes.authenticate.driver.serviceAccountName")  # fmt: skip
+_ACCOUNTS: Final = ("serviceAccountName", "spark.kubernetes.authenticate.driver.serviceAccountName")
 """Keys whose value is the name of a service account, which may be yours."""
 
-_SECRETS: Final = {"kafka-twin-secrets": ".Values.existingSecret",
-                   "kafka-twin-ca": ".Values.existingCaSecret"}  # fmt: skip
+_SECRETS: Final = {
+    "kafka-twin-secrets": ".Values.existingSecret",
+    "kafka-twin-ca": ".Values.existingCaSecret",
+}
 _CONFIG: Final = "kafka-twin-config"
 _NAMESPACE: Final = ".Release.Namespace"
 _ADMISSION: Final = ".Values.admission"

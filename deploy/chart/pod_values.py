@@ -42,7 +42,7 @@ def of_all() -> Iterator[Value]:
 
 def of_program(
     of: str, resources: Mapping[str, Any], *, volume: bool = False, asks_api: bool = False
-) -> Iterator[Value]:  # fmt: skip
+) -> Iterator[Value]:
     """Values for the pods of one program.
 
     Args:
@@ -60,14 +60,16 @@ def of_program(
     yield Value(f"{of}.podAnnotations", {}, TEXTS, "annotations of its pods")
     yield Value(f"{of}.podLabels", {}, TEXTS, "labels of its pods")
     yield Value(f"{of}.serviceAccount.create", True, FLAG, "a service account of its own")
-    yield Value(f"{of}.serviceAccount.name", "", TEXT,
-                "its name; of one that is there, if none is created")  # fmt: skip
+    yield Value(
+        f"{of}.serviceAccount.name", "", TEXT, "its name; of one that is there, if none is created"
+    )
     yield Value(f"{of}.serviceAccount.annotations", {}, TEXTS, _ACCOUNT_ANNOTATIONS)
     yield Value(f"{of}.automountServiceAccountToken", asks_api, FLAG,
                 "its pods get a token for the API server")  # fmt: skip
     yield Value(f"{of}.podSecurityContext", dict(_OF_VOLUME) if volume else {}, MAP,
                 "over the security context of all pods")  # fmt: skip
-    yield Value(f"{of}.containerSecurityContext", {}, MAP,
-                "over the security context of all containers")  # fmt: skip
+    yield Value(
+        f"{of}.containerSecurityContext", {}, MAP, "over the security context of all containers"
+    )
     for name, schema, text in _FOR_ALL:
         yield Value(f"{of}.{name}", [], schema, text)

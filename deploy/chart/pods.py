@@ -30,9 +30,10 @@ def template(pod: Manifest, of: str, marks: Marks) -> None:
     metadata, spec = pod["metadata"], pod["spec"]
     own = {k: v for k, v in metadata["labels"].items() if k != NAME}
     metadata["labels"] = {
-        marks.lines('(include "kafka-twin.selectorLabels" .)'): None, **own,
+        marks.lines('(include "kafka-twin.selectorLabels" .)'): None,
+        **own,
         marks.lines(f'(include "kafka-twin.yaml" .Values.{of}.podLabels)'): None,
-    }  # fmt: skip
+    }
     metadata["annotations"] = {
         "checksum/config": marks.value('include "kafka-twin.checksum" .'),
         marks.lines(f'(include "kafka-twin.yaml" .Values.{of}.podAnnotations)'): None,

@@ -57,9 +57,10 @@ class Gate:
                 verify=self._verify, trust_env=False, follow_redirects=False, timeout=None
             ) as client:  # the deadline of a review limits all of it
                 answer = await client.get(
-                    f"{self._url}/api/v1/brokers/{broker}/restart", params=parameters,
+                    f"{self._url}/api/v1/brokers/{broker}/restart",
+                    params=parameters,
                     headers=self._headers,
-                )  # fmt: skip
+                )
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             return GateAnswer("unknown", f"the exporter {self._url} does not answer: {why(error)}")
         try:

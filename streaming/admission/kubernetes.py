@@ -97,9 +97,11 @@ class Kubernetes:
                 verify=self._trust, trust_env=False, follow_redirects=False, timeout=None
             ) as client:  # the deadline of a review limits all of it
                 return await client.request(
-                    method, f"{self._url}{path}", json=body,
+                    method,
+                    f"{self._url}{path}",
+                    json=body,
                     headers={"Authorization": f"Bearer {token}"},
-                )  # fmt: skip
+                )
         except OSError as error:
             raise KubernetesError(f"{self._folder / 'token'}: {reason(error)}") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:

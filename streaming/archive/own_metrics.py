@@ -30,9 +30,10 @@ FILLED: Final = Metric(
     type="counter",
 )
 BYTES: Final = Metric(
-    "archive_bytes", "Size of a table of the archive, at the beginning of the hour.",
+    "archive_bytes",
+    "Size of a table of the archive, at the beginning of the hour.",
     labels=("table",),
-)  # fmt: skip
+)
 
 BUILD: Final = build_info("archive")
 

@@ -292,9 +292,11 @@ class Reader:
             time.sleep(_AGAIN_S)
 
     def _assign(
-        self, assigned: list[TopicPartition], starts: Start | Mapping[str, Start],
+        self,
+        assigned: list[TopicPartition],
+        starts: Start | Mapping[str, Start],
         until: Since | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._consumer.assign(assigned)
         self._starts: dict[TopicPartition, int] = {}
         try:

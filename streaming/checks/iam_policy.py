@@ -20,7 +20,8 @@ _ACTIONS: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     ("ALTER", "cluster"): ("AlterCluster", "DescribeCluster"),
     ("DESCRIBE_CONFIGS", "cluster"): ("DescribeClusterDynamicConfiguration",),
     ("ALTER_CONFIGS", "cluster"): (
-        "AlterClusterDynamicConfiguration", "DescribeClusterDynamicConfiguration"
+        "AlterClusterDynamicConfiguration",
+        "DescribeClusterDynamicConfiguration",
     ),
     ("DESCRIBE", "topic"): ("DescribeTopic",),
     ("DESCRIBE_CONFIGS", "topic"): ("DescribeTopicDynamicConfiguration",),
@@ -30,7 +31,7 @@ _ACTIONS: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     ("DESCRIBE", "group"): ("DescribeGroup",),
     ("READ", "group"): ("AlterGroup", "DescribeGroup"),
     ("DESCRIBE", "transactional-id"): ("DescribeTransactionalId",),
-}  # fmt: skip
+}
 """AWS' actions for an operation of Kafka on a kind of resource."""
 
 _OF_EACH_CLUSTER: Final = ("Connect",)

@@ -65,5 +65,6 @@ def _of_java(path: str, here: str) -> CheckResult:
         return CheckResult(f"Java: {path}")
     return CheckResult(
         f"Java {path} lacks {', '.join(lacking)}: use a whole JRE, or link it with these modules",
-        here, mend=f"jlink --add-modules {','.join(MODULES)} --output jre",
-    )  # fmt: skip
+        here,
+        mend=f"jlink --add-modules {','.join(MODULES)} --output jre",
+    )

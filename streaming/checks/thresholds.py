@@ -61,9 +61,10 @@ def _out_of_reach(
     partitions = _partitions(observation)
     whole = [name for name in judged if rows[name]["remote_storage"] == 0]
     short = [
-        name for name, own in judged.items()
+        name
+        for name, own in judged.items()
         if rows[name]["remote_storage"] == 1 and not _can_reach(rows[name], own)
-    ]  # fmt: skip
+    ]
     if whole:
         count = counted(sum(partitions.get(name, 0) for name in whole), "partition")
         yield CheckResult(

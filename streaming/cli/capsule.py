@@ -34,9 +34,10 @@ def capsule() -> None:
 )  # fmt: skip
 @click.option("--to", "end", type=_MOMENT, help="Where it ends; now by default.")
 @click.option(
-    "--anonymize", is_flag=True,
+    "--anonymize",
+    is_flag=True,
     help="Write other names for topics, groups, clients, hosts, racks and the cluster.",
-)  # fmt: skip
+)
 @click.argument("file", type=_FILE)
 @click.pass_obj
 def save(path: Any, begin: Moment, end: Moment | None, anonymize: bool, file: Path) -> None:

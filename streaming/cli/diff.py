@@ -27,9 +27,11 @@ _MOMENT = ParameterType(moment("a moment"))
     "--offset", type=click.IntRange(min=0), default=0, help="The number of partitions to skip."
 )
 @click.option(
-    "--url", type=Url(), required=True,
+    "--url",
+    type=Url(),
+    required=True,
     help="The exporter to ask, e.g. http://127.0.0.1:9410: one that knows the past.",
-)  # fmt: skip
+)
 @click.option("--json", "as_json", is_flag=True, help=f"Plain data, at most {MAX_ROWS} partitions.")
 def diff(begin: Moment, end: Moment | None, offset: int, url: str, as_json: bool) -> None:
     """Say what differs between two moments.

@@ -24,9 +24,11 @@ class NotInstalledError(UserError):
 
 @click.command()
 @click.option(
-    "--url", type=Url(), required=True,
+    "--url",
+    type=Url(),
+    required=True,
     help="The exporter that is asked, e.g. http://127.0.0.1:9410.",
-)  # fmt: skip
+)
 @click.pass_obj
 def mcp(path: Path | None, url: str) -> None:
     """Answer agents over stdin and stdout (MCP).

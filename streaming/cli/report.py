@@ -51,9 +51,11 @@ _MOMENT = _MomentType()
 )  # fmt: skip
 @click.option("--to", "end", type=_MOMENT, help="Where it ends; the newest moment by default.")
 @click.option(
-    "--url", type=Url(), required=True,
+    "--url",
+    type=Url(),
+    required=True,
     help="The exporter to ask, e.g. http://127.0.0.1:9410: one that knows the past.",
-)  # fmt: skip
+)
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="md", show_default=True,
     help="Markdown, a page of HTML that stands alone, or plain data.",

@@ -124,5 +124,6 @@ class Readings:
 def _parameters(function: Callable[..., Any]) -> Mapping[str, type]:
     """The classes of the readings that a function names."""
     hints = get_type_hints(function)
-    return {name: hints[name] for name in inspect.signature(function).parameters
-            if name not in _GIVEN}  # fmt: skip
+    return {
+        name: hints[name] for name in inspect.signature(function).parameters if name not in _GIVEN
+    }

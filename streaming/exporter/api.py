@@ -39,9 +39,10 @@ from streaming.runtime.config import AccessConfig, ExporterConfig
 
 
 def application(
-    source: ViewSource, config: ExporterConfig = ExporterConfig(),
+    source: ViewSource,
+    config: ExporterConfig = ExporterConfig(),
     access: AccessConfig = AccessConfig(),
-) -> ASGIApp:  # fmt: skip
+) -> ASGIApp:
     """The application that serves the newest exposition of a source.
 
     /mcp is served once the server has begun the application's life.

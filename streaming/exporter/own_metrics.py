@@ -39,9 +39,10 @@ OBSERVATIONS_REFUSED: Final = _counter(
     "observations_refused", "Observations that the query could not use, by reason.", "reason"
 )
 SNAPSHOTS_REFUSED: Final = _counter(
-    "snapshots_refused", "Snapshots and events that the exporter could not use, by reason.",
+    "snapshots_refused",
+    "Snapshots and events that the exporter could not use, by reason.",
     "reason",
-)  # fmt: skip
+)
 EVENTS: Final = _counter("events", "Changes that the query reported, by kind.", "kind")
 ANNOTATIONS: Final = _counter(
     "annotations",

@@ -114,9 +114,11 @@ def timeline_of(
 
 
 def _sort_in(
-    shard: int, recorded: Sequence[tuple[bytes, int]], place: Mapping[int, int],
+    shard: int,
+    recorded: Sequence[tuple[bytes, int]],
+    place: Mapping[int, int],
     of_cycles: Sequence[list[tuple[int, bytes]]],
-) -> None:  # fmt: skip
+) -> None:
     """Give each message to the next cycle that ends with it or after it."""
     last = {cycle_ms: n for n, (_, cycle_ms) in enumerate(recorded) if cycle_ms != UNKNOWN}
     ends = sorted((n, place[cycle_ms]) for cycle_ms, n in last.items())

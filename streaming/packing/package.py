@@ -17,9 +17,7 @@ _SUBMIT: Final = Path(__file__).parents[1] / "submit" / SCRIPT
 """The script is copied, not imported: importing it would run the command line."""
 
 
-def write(
-    folder: Path, master: str, config: Path | None, further: Sequence[Path] = ()
-) -> str:  # fmt: skip
+def write(folder: Path, master: str, config: Path | None, further: Sequence[Path] = ()) -> str:
     """Write the package into the folder; return the spark-submit line that uses it.
 
     For Kubernetes nothing is written, since the image has all files.

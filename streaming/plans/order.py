@@ -86,9 +86,11 @@ def _successor(leader: int, coverage: int) -> str:
 
 
 def _lines(
-    states: Sequence[ShardState], orders: Sequence[Order], changes: Sequence[PartitionChange],
+    states: Sequence[ShardState],
+    orders: Sequence[Order],
+    changes: Sequence[PartitionChange],
     undone: Mapping[str, Sequence[str]],
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     cold = sum(int((each.now.coverage == Coverage.COLD).sum()) for each in orders)
     still = sum(int((each.then.coverage == Coverage.COLD).sum()) for each in orders)
     moved = sum(int((each.then.balanced != each.now.balanced).sum()) for each in orders)

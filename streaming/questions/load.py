@@ -112,8 +112,9 @@ def _text(data: Mapping[str, Any]) -> Answer:
     rows = [_row(each, now[each["broker"]]) for each in data["loads"]]
     header = ("lost", "survivor", "leaders", "bytes in/s", "bytes out/s", "replication in/s",
               "replication out/s", "remote bytes", "above capacity")  # fmt: skip
-    return Answer(data, lines or ["No loss changes what a survivor carries."], header, rows,
-                  data["total"])  # fmt: skip
+    return Answer(
+        data, lines or ["No loss changes what a survivor carries."], header, rows, data["total"]
+    )
 
 
 def _largest_lines(largest: Mapping[str, Any]) -> Iterator[str]:

@@ -67,8 +67,10 @@ def _text(data: Mapping[str, Any]) -> Answer:
         f"{data['racks_and_one_offline']} of {data['racks_and_one_total']}.",
     ]
     losses: list[Mapping[str, Any]] = [
-        *data["racks"], *data["pairs"][:_SHOWN], *data["racks_and_one"][:_SHOWN]
-    ]  # fmt: skip
+        *data["racks"],
+        *data["pairs"][:_SHOWN],
+        *data["racks_and_one"][:_SHOWN],
+    ]
     rules = list(losses[0]["by_rule"]) if losses else [KAFKA]
     others = [r for r in rules if r != KAFKA and any(_differs(each, r) for each in losses)]
     header = ["lost", "offline", "by both", "under min ISR", "records lost", "outside ISR", "cold"]

@@ -534,10 +534,12 @@ def _check(config: Config, origin: str) -> None:
          "must be at least 1000")  # fmt: skip
     need(_compiles(c.cluster.one_replica_topics), "cluster.one_replica_topics",
          f"{c.cluster.one_replica_topics!r} is not a regular expression")  # fmt: skip
-    for key, pattern in (("include_topics", c.collector.include_topics),
-                         ("exclude_topics", c.collector.exclude_topics),
-                         ("include_groups", c.collector.include_groups),
-                         ("exclude_groups", c.collector.exclude_groups)):  # fmt: skip
+    for key, pattern in (
+        ("include_topics", c.collector.include_topics),
+        ("exclude_topics", c.collector.exclude_topics),
+        ("include_groups", c.collector.include_groups),
+        ("exclude_groups", c.collector.exclude_groups),
+    ):
         need(_compiles(pattern), f"collector.{key}", f"{pattern!r} is not a regular expression")
     need(c.collector.metrics_interval_ms >= 200, "collector.metrics_interval_ms",
          "must be at least 200")  # fmt: skip
@@ -553,8 +555,7 @@ def _check(config: Config, origin: str) -> None:
         urls["metrics_url"] = c.collector.metrics_url
     for key, url in urls.items():
         need(not _has_user(url), f"collector.{key}", _NO_USER)
-        need(_is_url(url), f"collector.{key}",
-             f"{url!r} is not like http://{{host}}:7071/metrics")  # fmt: skip
+        need(_is_url(url), f"collector.{key}", f"{url!r} is not like http://{{host}}:7071/metrics")
     for key, reason in _metrics_login_faults(c.collector):
         need(False, f"collector.{key}", reason)
     for i, topic in enumerate(c.eligibility.topics):
@@ -603,9 +604,11 @@ def _check(config: Config, origin: str) -> None:
          "archive.driver_memory", "must look like 512m or 2g")  # fmt: skip
     need(0 <= c.exporter.port < 65536, "exporter.port", "must be 0 to 65535")
     tokens = (c.exporter.mcp_token, c.access.token, c.access.operator_token)
-    need(c.exporter.mcp is not True or c.exporter.is_on_loopback or any(tokens),
-         "exporter.mcp_token", f"must be set: exporter.mcp is true, and others reach "
-         f"{c.exporter.host}")  # fmt: skip
+    need(
+        c.exporter.mcp is not True or c.exporter.is_on_loopback or any(tokens),
+        "exporter.mcp_token",
+        f"must be set: exporter.mcp is true, and others reach {c.exporter.host}",
+    )
     for text in c.access.proxy_networks:
         need(_is_network(text), "access.proxies",
              f"{text!r} is no address or network like 10.0.0.7 or 10.0.0.0/24")  # fmt: skip
@@ -615,9 +618,11 @@ def _check(config: Config, origin: str) -> None:
         need(bool(section.certificate) == bool(section.key), f"{name}.key",
              "certificate and key belong together: set both or neither")  # fmt: skip
     need(0 <= c.admission.port < 65536, "admission.port", "must be 0 to 65535")
-    for key, url in (("admission.exporter", c.admission.exporter),
-                     ("admission.kubernetes", c.admission.kubernetes),
-                     ("grafana.url", c.grafana.url)):  # fmt: skip
+    for key, url in (
+        ("admission.exporter", c.admission.exporter),
+        ("admission.kubernetes", c.admission.kubernetes),
+        ("grafana.url", c.grafana.url),
+    ):
         need(not _has_user(url), key, _NO_USER)
     need(_is_url(c.admission.exporter), "admission.exporter",
          f"{c.admission.exporter!r} is not like http://kafka-twin-exporter:9410")  # fmt: skip

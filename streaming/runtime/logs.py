@@ -30,8 +30,9 @@ class _Masking(structlog.stdlib.ProcessorFormatter):
         return without_secrets(super().format(record))
 
 
-def _show_error(kind: type[BaseException], error: BaseException | None,
-                where: TracebackType | None) -> None:  # fmt: skip
+def _show_error(
+    kind: type[BaseException], error: BaseException | None, where: TracebackType | None
+) -> None:
     """Print a traceback as Python does, but for its secrets."""
     text = "".join(traceback.format_exception(kind, error, where))
     sys.stderr.write(without_secrets(text))
@@ -91,7 +92,8 @@ def say_what_wins(path: Path | None, environment: Mapping[str, str] = os.environ
         return
     if names := given_by(environment):
         structlog.get_logger("config").info(
-            "the environment wins over the file", settings=", ".join(names),
+            "the environment wins over the file",
+            settings=", ".join(names),
             file="none" if path is None else str(path),
             defaults=environment.get(DEFAULTS, "none"),
-        )  # fmt: skip
+        )

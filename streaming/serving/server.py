@@ -29,9 +29,11 @@ class Server(uvicorn.Server):  # type: ignore[misc]
     """Ends on SIGTERM and SIGINT, without raising the signal again after that."""
 
     def __init__(
-        self, app: ASGIApp, certificate: Certificate | None = None,
+        self,
+        app: ASGIApp,
+        certificate: Certificate | None = None,
         before_end: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """
         Args:
             app: the application to serve.

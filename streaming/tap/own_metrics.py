@@ -49,9 +49,11 @@ BEHIND_BYTES: Final = _of_a_broker(
     kind="gauge",
 )
 LOGS: Final = _of_a_broker(
-    "logs", "Logs of the broker that the tap follows, by whether they can be read.", "state",
+    "logs",
+    "Logs of the broker that the tap follows, by whether they can be read.",
+    "state",
     kind="gauge",
-)  # fmt: skip
+)
 
 BUILD: Final = build_info("tap")
 

@@ -70,6 +70,7 @@ def a_pod(name: str, grace_s: int | None = None, **meta: Any) -> dict[str, Any]:
     """The manifest of a pod."""
     spec = {} if grace_s is None else {"terminationGracePeriodSeconds": grace_s}
     return {
-        "kind": "Pod", "spec": spec,
+        "kind": "Pod",
+        "spec": spec,
         "metadata": {"name": name, "namespace": "kafka", "uid": f"uid-{name}", **meta},
-    }  # fmt: skip
+    }

@@ -39,9 +39,10 @@ from twin.builtin import CATALOG
 UIDS = itertools.count()
 CYCLE_MS = 5_000
 PARTITIONS = (
-    Partition("one", replicas=(1, 2, 3)), Partition("two", replicas=(2, 3, 4)),
+    Partition("one", replicas=(1, 2, 3)),
+    Partition("two", replicas=(2, 3, 4)),
     Partition("single", replicas=(5,)),
-)  # fmt: skip
+)
 
 
 def a_review(name: str, **more: Any) -> dict[str, Any]:

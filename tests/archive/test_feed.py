@@ -207,9 +207,10 @@ def test_gaps_of_the_clusters_own_shard_are_filled_from_a_cycle_just_before(tmp_
             bus.cycle()
         first, last = bus.at_ms(missed), bus.at_ms(missed + 2)
         bus.records[program.taken :] = [
-            each for each in bus.records[program.taken :]
+            each
+            for each in bus.records[program.taken :]
             if not (first <= each.timestamp_ms <= last and each.key == key(CLUSTER, -1))
-        ]  # fmt: skip
+        ]
         program.run()
     assert program.not_filled() == ""
     # The state before the gap is taken with the one after it, when the shards are beyond it.
@@ -288,9 +289,11 @@ def test_an_archive_of_before_gaps_were_filled_is_read(tmp_path: Path):
     others = ArchiveTables(str(tmp_path)).read(TABLES)
     assert others is not None
     write_deltalake(
-        ArchiveTables(str(tmp_path)).location(TABLES), others.drop_columns([PLACE]),
-        mode="overwrite", schema_mode="overwrite",
-    )  # fmt: skip
+        ArchiveTables(str(tmp_path)).location(TABLES),
+        others.drop_columns([PLACE]),
+        mode="overwrite",
+        schema_mode="overwrite",
+    )
     assert_equal(program.past(), bus, 4)
     assert not program.past().view(bus.at_ms(4)).filled
 

@@ -92,9 +92,11 @@ def spark() -> Iterator[Any]:
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
-        "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1", "spark.sql.shuffle.partitions": "1",
-    }  # fmt: skip
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "1",
+    }
     builder = sql.SparkSession.builder.master("local[1]")
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -158,8 +158,10 @@ def measure(bootstrap: str) -> None:
         figure("collector_plain_kafka_python_cpu_seconds", plain[1], "s", **about)
         figure("collector_cpu_ratio_to_plain_kafka_python", plain[1] / asking[1], "x", **about)
 
-        some = [TopicPartition(f"topic-{i // PARTITIONS:03d}", i % PARTITIONS)
-                for i in range(groups.PARTITIONS)]  # fmt: skip
+        some = [
+            TopicPartition(f"topic-{i // PARTITIONS:03d}", i % PARTITIONS)
+            for i in range(groups.PARTITIONS)
+        ]
         groups.measure(config, observation.addresses(), some, _medians)
 
 

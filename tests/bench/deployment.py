@@ -181,9 +181,8 @@ def usage() -> Usage:
     mine, session = {os.getpid()}, os.getsid(0)
     for _ in range(8):
         mine |= {
-            each.pid for each in found.values()
-            if each.parent in mine and each.session == session
-        }  # fmt: skip
+            each.pid for each in found.values() if each.parent in mine and each.session == session
+        }
     uses = [found[pid] for pid in mine]
     cpu_s = sum(u.cpu_s for u in uses)
     return Usage(sum(u.resident_bytes for u in uses), cpu_s, cpu_s - found[os.getpid()].cpu_s)

@@ -83,10 +83,12 @@ class SegmentedShard(SimulatedShard):
         local = _segment(end - 300_000)
         tiered = np.maximum(_segment(end - 50_000), 0)
         columns = {
-            "local_log_start_offset": local, "last_tiered_offset": tiered - 1,
-            "pending_upload_offset": tiered, "local_log_bytes": (end - local) * RECORD_BYTES,
+            "local_log_start_offset": local,
+            "last_tiered_offset": tiered - 1,
+            "pending_upload_offset": tiered,
+            "local_log_bytes": (end - local) * RECORD_BYTES,
             "local_start_timestamp_ms": START_MS + local * MS_PER_RECORD,
-        }  # fmt: skip
+        }
         for name, values in columns.items():
             rows = rows.set_column(
                 rows.schema.get_field_index(name), rows.schema.field(name), pa.array(values)

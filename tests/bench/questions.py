@@ -58,10 +58,12 @@ QUESTIONS: Final = {
 
 CALL: Final = json.dumps(
     {
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
         "params": {"name": "what_if_lose", "arguments": {"broker": [3], "limit": 100}},
     }
-)  # fmt: skip
+)
 """``lose`` as an agent asks it."""
 
 

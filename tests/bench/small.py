@@ -159,8 +159,10 @@ def _twin(
             with (home / f"{name}.log").open("wb") as log:
                 programs[name] = subprocess.Popen(
                     [sys.executable, "-m", "streaming", "--config", str(config), name],
-                    cwd=build, stdout=log, stderr=log,
-                )  # fmt: skip
+                    cwd=build,
+                    stdout=log,
+                    stderr=log,
+                )
         deadline = Deadline.after_s(UP_WITHIN_S)
         while get(f"http://127.0.0.1:{port}/healthz")[0] != 200:
             ended = [name for name, program in programs.items() if program.poll() is not None]
@@ -208,8 +210,9 @@ def _window(when: str, pids: Mapping[str, int], seconds: float, about: dict[str,
         sums = {name: _memory(used.values()) for name, used in after.items()}
         everything = _memory(used for by_pid in after.values() for used in by_pid.values())
         for name, (resident, proportional) in [*sums.items(), ("all", everything)]:
-            figure("small_memory_bytes", proportional, "B", program=name, resident=resident,
-                   **about)  # fmt: skip
+            figure(
+                "small_memory_bytes", proportional, "B", program=name, resident=resident, **about
+            )
 
 
 def cpu_s(before: ByProcess, after: ByProcess) -> float:

@@ -20,8 +20,10 @@ LED_BY_3: Final = "pipeline-led-by-3"
 ONLY_ON_3: Final = "pipeline-only-on-3"
 
 TOPICS: Final = {
-    STEADY: [[1, 2, 3], [2, 3, 1], [3, 1, 2]], LED_BY_3: [[3, 1], [3, 2]], ONLY_ON_3: [[3]]
-}  # fmt: skip
+    STEADY: [[1, 2, 3], [2, 3, 1], [3, 1, 2]],
+    LED_BY_3: [[3, 1], [3, 2]],
+    ONLY_ON_3: [[3]],
+}
 """Replicas of their partitions."""
 
 

@@ -176,8 +176,10 @@ def test_the_earliest_local_timestamp_is_that_of_the_batch_at_the_local_start(
 ) -> None:
     rows = ask.rows()["replicas"]
     assert {r["topic"] for r in rows if r["local_start_timestamp_ms"] > 0} == {
-        "c-tiered", "c-plain", "c-compacted"
-    }  # fmt: skip
+        "c-tiered",
+        "c-plain",
+        "c-compacted",
+    }
     for row in rows:
         start_ms = row["local_start_timestamp_ms"] - FIRST_MS
         if row["topic"] in ("c-plain", "c-compacted"):

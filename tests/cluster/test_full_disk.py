@@ -113,15 +113,19 @@ def test_a_disk_is_full_when_the_twin_says_it_is(seed: int, tmp_path: Path) -> N
         full_s = outage.watch(cluster, twin, run, 900)
         first = failed(cluster, run.volumes)
     print(f"\nseed {seed}: {run}")
-    print(f"  {first} failed after {full_s:.0f} s; paged {outage.paged_s}, "
-          f"remote storage failing {outage.failing_s}")  # fmt: skip
+    print(
+        f"  {first} failed after {full_s:.0f} s; paged {outage.paged_s}, "
+        f"remote storage failing {outage.failing_s}"
+    )
     assert first is not None
     rows = []
     for share in SHARES:
         at_s, said = min(outage.said, key=lambda each: abs(each[0] - share * full_s))
         rows.append((share, said[first], full_s - at_s))
-        print(f"  {share:.0%}: said {({v: round(s) for v, s in said.items()})}, "
-              f"took {full_s - at_s:.0f} s")  # fmt: skip
+        print(
+            f"  {share:.0%}: said { ({v: round(s) for v, s in said.items()}) }, "
+            f"took {full_s - at_s:.0f} s"
+        )
         assert min(said, key=lambda volume: said[volume]) == first
     for share, foretold_s, left_s in rows:
         # What is written to the last megabytes waits for the page cache and the check.
@@ -147,8 +151,10 @@ def test_uploads_have_caught_up_when_the_twin_says_it(seed: int, tmp_path: Path)
     said_s = [_caught_up_s(said) for said in (before, at_the_end)]
     said_records = during["on_no_disk"]["records"]
     print(f"\nseed {seed}: {run}, remote storage failing {outage.failing_s}")
-    print(f"  caught up: said {said_s[0]:.0f} s before and {said_s[1]:.0f} s at the end of the "
-          f"outage, took {took_s:.0f} s")  # fmt: skip
+    print(
+        f"  caught up: said {said_s[0]:.0f} s before and {said_s[1]:.0f} s at the end of the "
+        f"outage, took {took_s:.0f} s"
+    )
     print(f"  unreadable: said {said_records} records, {unreadable} were")
     assert [abs(each - took_s) <= max(0.15 * took_s, 8) for each in said_s] == [True, True]
     assert said_records == unreadable > 0

@@ -79,9 +79,10 @@ def test_a_restart_that_is_called_safe_harms_no_partition_and_the_next_one_must_
         assert {Reason.BROKER_OUT, Reason.BROKER_NOT_IN_SYNC, Reason.UNDER_MIN_ISR} <= set(reasons)
         assert len(reasons[Reason.UNDER_MIN_ISR]) == 6
         until(
-            lambda: Reason.QUORUM in verdict(watch, 2).reasons, 30,
+            lambda: Reason.QUORUM in verdict(watch, 2).reasons,
+            30,
             "two of three controllers are left, and the gate gives one of them away",
-        )  # fmt: skip
+        )
         assert Reason.QUORUM not in verdict(watch, 3).reasons
     finally:
         cluster.start()

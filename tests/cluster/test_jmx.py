@@ -165,12 +165,14 @@ def test_a_partition_that_the_log_cleaner_gives_up_is_counted(
     """The first batch is of a format that no Kafka has."""
     topic = "cannot-be-cleaned"
     BrokerClient(cluster).create(
-        topic, [[EMPTY]],
+        topic,
+        [[EMPTY]],
         {
-            "cleanup.policy": "compact", "internal.segment.bytes": "16384",
+            "cleanup.policy": "compact",
+            "internal.segment.bytes": "16384",
             "min.cleanable.dirty.ratio": "0.01",
         },
-    )  # fmt: skip
+    )
     before = rows.until(lambda latest: set(latest) == {1, 2, 3})
     assert [before[b]["uncleanable_partitions"] for b in (1, 2, 3)] == [0, 0, 0]
     produce(cluster, topic, 100)

@@ -64,9 +64,11 @@ rules:
 
 OF_READERS: Final = {"remote_reader_queue_size", "remote_reader_idle_ratio", "remote_read_mean_ms"}
 OF_REQUESTS: Final = {
-    "fetch_follower_p99_ms", "fetch_follower_local_p99_ms", "fetch_follower_queue_p99_ms",
+    "fetch_follower_p99_ms",
+    "fetch_follower_local_p99_ms",
+    "fetch_follower_queue_p99_ms",
     "fetch_consumer_p99_ms",
-}  # fmt: skip
+}
 
 QUEUE: Final = "kafka_request_queue_size"
 IDLE: Final = "kafka_request_handlers_idle_ratio"

@@ -22,8 +22,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 
 GROUP, READ, LEFT = "mover", "groups-read", "groups-left"
 SLOW_HEARTBEAT = {
-    "group_protocol": "classic", "heartbeat_interval_ms": "9000", "session_timeout_ms": "30000"
-}  # fmt: skip
+    "group_protocol": "classic",
+    "heartbeat_interval_ms": "9000",
+    "session_timeout_ms": "30000",
+}
 """A member hears of a rebalance by its next heartbeat; the group waits for it until then."""
 
 
@@ -59,7 +61,9 @@ def test_a_rebalance_takes_no_topic_for_used_that_the_group_left(cluster: LocalC
         assert in_use(watch.state) == {READ: True, LEFT: False}
         with member():
             until(
-                lambda: state_is("PreparingRebalance", "CompletingRebalance"), 60,
-                "the group did not rebalance", pause_s=0.1,
-            )  # fmt: skip
+                lambda: state_is("PreparingRebalance", "CompletingRebalance"),
+                60,
+                "the group did not rebalance",
+                pause_s=0.1,
+            )
             assert in_use(watch.state) == {READ: True, LEFT: False}

@@ -65,8 +65,9 @@ def brokers(
         "replica.lag.time.max.ms": str(LAG_S * 1_000),
         "auto.leader.rebalance.enable": "false",
     }
-    local = LocalCluster(home, brokers=2, base_port=free_base_port(), settings=settings,
-                         java_opts=(AGENT,))  # fmt: skip
+    local = LocalCluster(
+        home, brokers=2, base_port=free_base_port(), settings=settings, java_opts=(AGENT,)
+    )
     with running(local, request.session) as cluster:
         yield cluster
 
@@ -126,8 +127,9 @@ def logs_are_enabled(cluster: LocalCluster) -> bool:
 
 
 def _producer(cluster: LocalCluster) -> KafkaProducer:
-    return KafkaProducer(bootstrap_servers=cluster.bootstrap, acks=1, linger_ms=0,
-                         enable_idempotence=False)  # fmt: skip
+    return KafkaProducer(
+        bootstrap_servers=cluster.bootstrap, acks=1, linger_ms=0, enable_idempotence=False
+    )
 
 
 @contextmanager
@@ -351,10 +353,12 @@ def test_the_example_of_kip_501_is_a_slow_leader_that_would_hand_over(twin: Pipe
     until(lambda: twin.partition(EXAMPLE, 0)["handover_kip501"] == not_slow, SOON_S)
     until(lambda: "slow_leader" in risks(), SOON_S, "no risk names the leader")
     [handover] = until(
-        lambda: [e for e in twin.events()
-                 if e["kind"] == "kip501_handover" and e.get("topic") == EXAMPLE],
-        SOON_S, "no event reports the handover",
-    )  # fmt: skip
+        lambda: [
+            e for e in twin.events() if e["kind"] == "kip501_handover" and e.get("topic") == EXAMPLE
+        ],
+        SOON_S,
+        "no event reports the handover",
+    )
     print(json.dumps(handover))
     assert (handover["broker"], handover["after"]) == (4, [5])
     assert twin.partition(EXAMPLE, 0)["kip501_ping_pong"] is None
@@ -401,9 +405,10 @@ def test_remote_segments_of_a_real_topic_end_where_its_leaders_say(
     admin.delete_records({TopicPartition(LOG, 0): 150}, timeout_ms=20_000)
     admin.close()
     until(
-        lambda: twin.metrics().by_partition("remote_log_bytes")[LOG, 0] < tiered_log[LOG, 0], 60,
+        lambda: twin.metrics().by_partition("remote_log_bytes")[LOG, 0] < tiered_log[LOG, 0],
+        60,
         "deleted segments still count",
-    )  # fmt: skip
+    )
     until(lambda: remote_ends_agree(twin), 30, "remote ends differ after a deletion")
 
 

@@ -111,9 +111,11 @@ class Traffic:
 
     def _read(self) -> None:
         with KafkaConsumer(
-            bootstrap_servers=self._bootstrap, group_id="load-group", auto_commit_interval_ms=200,
+            bootstrap_servers=self._bootstrap,
+            group_id="load-group",
+            auto_commit_interval_ms=200,
             auto_offset_reset="earliest",
-        ) as consumer:  # fmt: skip
+        ) as consumer:
             consumer.assign([TopicPartition(TOPIC, n) for n in range(len(REPLICAS))])
             while not self._over.is_set():
                 self.read += sum(map(len, consumer.poll(200).values()))

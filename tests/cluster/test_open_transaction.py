@@ -113,6 +113,7 @@ def test_an_open_transaction_holds_back_uploads_and_consumers(
         until(is_stable, 20, "the last stable offset stays")
         assert transactions(watch.state) == []
         until(
-            lambda: client.offset(1, TOPIC, 0, LATEST_TIERED) > COMMITTED, 30,
+            lambda: client.offset(1, TOPIC, 0, LATEST_TIERED) > COMMITTED,
+            30,
             "uploads do not go on",
-        )  # fmt: skip
+        )

@@ -52,8 +52,9 @@ def test_collector_and_query_serve_metrics_about_themselves(pipeline: Pipeline) 
     ports = pipeline.config.metrics
     until(
         lambda: any(scrape(ports.query_port).series("query_state_rows")),
-        STARTS_WITHIN_S, "no batch has ended",  # what it computed is served before
-    )  # fmt: skip
+        STARTS_WITHIN_S,
+        "no batch has ended",  # what it computed is served before
+    )
     collector, query = scrape(ports.collector_port), scrape(ports.query_port)
     assert_declared(collector, COLLECTOR)
     assert_declared(query, QUERY)
@@ -73,16 +74,18 @@ def test_collector_and_query_serve_metrics_about_themselves(pipeline: Pipeline) 
     now_s = time.time()
     until(
         lambda: scrape(ports.collector_port).value("collector_last_sent_timestamp_seconds") > now_s,
-        LIVE_S, "the collector has sent nothing since",
-    )  # fmt: skip
+        LIVE_S,
+        "the collector has sent nothing since",
+    )
     assert query.value("query_state_rows") >= pipeline.config.bus.shards
     messages = query.value("query_observations_read_total") / query.value("query_batches_total")
     assert messages >= pipeline.config.bus.shards / 2, "a cycle has a message for each shard"
     assert query.value("query_remote_segments_running") == 1
     until(
         lambda: all(value == 0 for _, value in scrape(ports.query_port).series("query_stalled")),
-        STARTS_WITHIN_S, "the query has stalled",
-    )  # fmt: skip
+        STARTS_WITHIN_S,
+        "the query has stalled",
+    )
     now_s = time.time()
     until(
         lambda: scrape(ports.query_port).value("query_last_batch_timestamp_seconds") > now_s,

@@ -55,8 +55,10 @@ class Query:
     def repartition(self, partitions: int) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*self._command, "repartition", str(partitions)],
-            capture_output=True, text=True, timeout=ENDS_WITHIN_S,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=ENDS_WITHIN_S,
+        )
 
 
 @pytest.fixture
@@ -165,9 +167,11 @@ def test_of_a_query_that_is_ended_in_a_session_that_was_there_nothing_is_left(
         send(config, sender, Simulated(REPLICAS, SHARDS).encoded(START_MS))
     done = subprocess.run(
         [sys.executable, "-c", IN_A_SESSION, str(tmp_path / "twin.toml")],
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
         timeout=ENDS_WITHIN_S,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "kafka-twin kafka-twin-remote-segments",

@@ -207,9 +207,10 @@ def test_an_unclean_election_loses_what_the_twin_says(five: LocalCluster) -> Non
             before = len(writers.acked)
             five.resume(5)
             found = until(
-                lambda: len(it := losses(watch, topic)) == len(PARTITIONS) and it, 60,
+                lambda: len(it := losses(watch, topic)) == len(PARTITIONS) and it,
+                60,
                 "the twin knows of no loss",
-            )  # fmt: skip
+            )
         ends = {n: end_on_disk(five, 4, topic, n) for n in PARTITIONS}
         for n, loss in found.items():
             assert (loss["cause"], loss["start_is_exact"]) == ("unclean", True)
@@ -248,9 +249,10 @@ def test_an_unclean_election_that_follows_the_shrink_within_a_cycle(
         five.resume(5)
         until(lambda: all(client.partition(1, topic, n).leader == 5 for n in PARTITIONS), 60)
         found = until(
-            lambda: len(it := losses(watch, topic)) == len(PARTITIONS) and it, 60,
+            lambda: len(it := losses(watch, topic)) == len(PARTITIONS) and it,
+            60,
             "the twin knows of no loss",
-        )  # fmt: skip
+        )
         if tapped:
             for tap in taps:
                 tap.give(watch)

@@ -215,9 +215,11 @@ def test_a_timestamp_in_the_future_keeps_a_segment_beyond_its_retention(
     """KAFKA-13421 and others: a segment is as old as its newest timestamp."""
     client, now_ms, day_ms = BrokerClient(cluster), int(time.time() * 1_000), 86_400_000
     configs = {
-        "retention.ms": "60000", "segment.ms": "60000", "internal.segment.bytes": "16384",
+        "retention.ms": "60000",
+        "segment.ms": "60000",
+        "internal.segment.bytes": "16384",
         "message.timestamp.after.max.ms": str(2 * day_ms),
-    }  # fmt: skip
+    }
     for topic, ahead_ms in (("kept-too-long", day_ms), ("not-kept", -day_ms)):
         client.create(topic, [[1, 2]], configs)
         produce(cluster, topic, 1, first_ms=now_ms + ahead_ms)

@@ -63,8 +63,10 @@ def five(
 
 
 def spread(partitions: int) -> list[list[int]]:
-    return [[(first + step * gap) % 5 + 1 for step in range(3)]
-            for first, gap in ((n % 5, 1 + n // 5) for n in range(partitions))]  # fmt: skip
+    return [
+        [(first + step * gap) % 5 + 1 for step in range(3)]
+        for first, gap in ((n % 5, 1 + n // 5) for n in range(partitions))
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -201,9 +203,10 @@ def test_on_a_bad_day_the_script_restarts_nobody_and_a_restart_by_force_refuses_
     try:
         await_agreement(five, lost=[4])
         shared = {  # with broker 5 away as well, one replica of these is left
-            key for key, state in BrokerClient(five).partitions(1, list(TOPICS)).items()
+            key
+            for key, state in BrokerClient(five).partitions(1, list(TOPICS)).items()
             if {4, 5} <= set(state.replicas)
-        }  # fmt: skip
+        }
         touched = tmp_path / "touched"
         refused = roll(five, 5, command=f"touch {touched}", WAIT="5s")
         assert refused.returncode == 1

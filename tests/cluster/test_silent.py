@@ -132,8 +132,9 @@ def test_a_cluster_without_a_majority_of_its_controllers_elects_nobody(whole: Lo
         whole.resume(back)
         predicted = {
             (row["topic"], row["partition"]): row["next_leaders"]["kafka"]["leader"]
-            for row in one["partitions"] if row["leader"] == lost and row["topic"] == "elects"
-        }  # fmt: skip
+            for row in one["partitions"]
+            if row["leader"] == lost and row["topic"] == "elects"
+        }
         assert predicted
         until(lambda: leaders_of(whole, third, predicted) == predicted, 60, "others lead")
         until(lambda: looked() is not None and not is_lost())

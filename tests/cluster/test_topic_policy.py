@@ -72,8 +72,9 @@ def test_what_is_refused_can_be_left_out_by_the_lines_that_the_errors_name(
         assert "docs/managed.md" in why
         by_topic.setdefault(said[2], []).append(said[1])
     assert {topic: len(lines) for topic, lines in by_topic.items()} == {
-        "observations": 1, "snapshots": 4
-    }  # fmt: skip
+        "observations": 1,
+        "snapshots": 4,
+    }
     left = overridden(strict, "managed.snapshots")
     assert {"cleanup.policy": "compact", "segment.bytes": "67108864"}.items() <= left.items()
     assert not left.keys() & {"segment.ms", "max.compaction.lag.ms", "delete.retention.ms"}
@@ -88,9 +89,10 @@ def overridden(cluster: LocalCluster, topic: str) -> dict[str, str]:
         admin.close()
     of_topic = described["topic"][topic]
     return {
-        name: config["value"] for name, config in of_topic.items()
+        name: config["value"]
+        for name, config in of_topic.items()
         if config["config_source"] == "DYNAMIC_TOPIC_CONFIG"
-    }  # fmt: skip
+    }
 
 
 def test_a_value_that_is_out_of_range_can_be_another(strict: LocalCluster, tmp_path: Path) -> None:

@@ -369,11 +369,13 @@ class FakeBroker(FakeCoordinator):
         kind = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
         return OffsetForLeaderEpochResponse(
             topics=[
-                kind(topic=topic.topic,
-                     partitions=[self._epoch_end(topic.topic, a) for a in topic.partitions])
+                kind(
+                    topic=topic.topic,
+                    partitions=[self._epoch_end(topic.topic, a) for a in topic.partitions],
+                )
                 for topic in request.topics
             ],
-        )  # fmt: skip
+        )
 
     def _epoch_end(self, topic: str, asked: Any) -> Any:
         """The end of an epoch, as LeaderEpochFileCache.endOffsetFor of Kafka 4.3 has it."""
@@ -443,11 +445,12 @@ class FakeBroker(FakeCoordinator):
                     into.append(kind(name=name, partitions=parts))
         return DescribeLogDirsResponse(
             results=[
-                directory(error_code=0, log_dir=path, topics=topics, total_bytes=1_000,
-                          usable_bytes=400)
+                directory(
+                    error_code=0, log_dir=path, topics=topics, total_bytes=1_000, usable_bytes=400
+                )
                 for path, topics in (("/a", current), ("/b", future))
             ]
-        )  # fmt: skip
+        )
 
     def _DescribeConfigsRequest(self, request: Any, _: int) -> Any:  # noqa: N802
         result = DescribeConfigsResponse.DescribeConfigsResult

@@ -129,8 +129,10 @@ def test_every_broker_is_asked_for_its_own(cluster: FakeCluster, ask: Asker) -> 
     cluster[2].configs = {KEY: None}
     cluster[3].configs = {KEY: "org.example.Nearest"}
     assert ask() == {
-        1: ReplicaSelector.RACK_AWARE, 2: ReplicaSelector.LEADER, 3: ReplicaSelector.CUSTOM
-    }  # fmt: skip
+        1: ReplicaSelector.RACK_AWARE,
+        2: ReplicaSelector.LEADER,
+        3: ReplicaSelector.CUSTOM,
+    }
 
 
 def test_they_are_read_once_in_the_interval(cluster: FakeCluster, ask: Asker) -> None:

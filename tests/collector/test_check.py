@@ -154,8 +154,10 @@ def about_groups(cluster: FakeCluster) -> list[str]:
 
 def test_groups_are_counted(cluster: FakeCluster) -> None:
     cluster.world.groups = {
-        "a": Group(1, {("orders", 0): 5}), "b": Group(2), "share": Group(2, type="share"),
-    }  # fmt: skip
+        "a": Group(1, {("orders", 0): 5}),
+        "b": Group(2),
+        "share": Group(2, type="share"),
+    }
     assert about_groups(cluster) == [
         "ok: DESCRIBE on groups: groups",
         "ok: 3 consumer groups with 1 offset; offsets of 1 group are unknown",

@@ -190,8 +190,10 @@ def test_all_frames_of_a_cycle_carry_one_time_and_the_next_cycle_a_later_one(ask
 def test_broker_rows_say_where_they_are_and_that_they_answered(ask: Asker) -> None:
     rows = ask()[0, "brokers"].rows.to_pylist()
     assert [(r["broker"], r["rack"], r["fenced"], r["answered"]) for r in rows] == [
-        (1, "az-a", 0, True), (2, "az-b", 0, True), (3, "az-c", 0, True)
-    ]  # fmt: skip
+        (1, "az-a", 0, True),
+        (2, "az-b", 0, True),
+        (3, "az-c", 0, True),
+    ]
     assert all(r["host"].startswith("127.0.0.1:") for r in rows)
     assert all(0 <= r["answered_in_ms"] < DEADLINE_MS for r in rows)
     assert {(r["log_dir_total_bytes"], r["log_dir_usable_bytes"]) for r in rows} == {(1_000, 400)}
@@ -205,9 +207,11 @@ def test_a_silent_broker_has_no_replica_rows_and_did_not_answer(
     cluster[silent].silent = True
     observation = ask()
     answered = dict(
-        zip(*(observation[0, "brokers"].rows.column(c).to_pylist() for c in ("broker", "answered")),
-            strict=True)
-    )  # fmt: skip
+        zip(
+            *(observation[0, "brokers"].rows.column(c).to_pylist() for c in ("broker", "answered")),
+            strict=True,
+        )
+    )
     assert answered == {b: b != silent for b in (1, 2, 3)}
     assert all(f.header.complete for f in observation.values())
     rows = [r for (_, k), f in observation.items() if k == "replicas" for r in f.rows.to_pylist()]
@@ -234,8 +238,10 @@ def test_missing_rights_are_said_and_their_values_unknown(cluster: FakeCluster, 
     assert rows["orders", 0, 1]["local_start_timestamp_ms"] == -1
     assert rows["plain", 0, 3]["local_start_timestamp_ms"] == 5_000
     assert {p.place for p in ask.collector.problems} == {
-        *(("log dirs", b) for b in (1, 2, 3)), ("local start timestamps", -1), ("epoch ends", -1)
-    }  # fmt: skip
+        *(("log dirs", b) for b in (1, 2, 3)),
+        ("local start timestamps", -1),
+        ("epoch ends", -1),
+    }
     brokers = ask()[0, "brokers"].rows
     assert set(brokers.column("log_dir_total_bytes").to_pylist()) == {-1}
 
@@ -328,8 +334,10 @@ def test_a_kafka_of_long_ago_gives_what_it_knows(cluster: FakeCluster) -> None:
     problems = asker.collector.problems
     assert {problem.error for problem in problems} == {NOT_OFFERED}
     assert {problem.source for problem in problems} == {
-        "reassignments", "eligible leader replicas", "local start timestamps",
-    }  # fmt: skip
+        "reassignments",
+        "eligible leader replicas",
+        "local start timestamps",
+    }
 
 
 def test_a_topic_that_answers_with_an_error_makes_the_listing_partial(
@@ -491,8 +499,10 @@ def test_a_cause_whose_text_changes_is_not_logged_again() -> None:
 
 def test_another_cause_at_the_same_place_is_no_recovery() -> None:
     assert logged([SILENT], [REFUSED], []) == [
-        ("unavailable", "Timeout"), ("unavailable", "KafkaConnection"), ("recovered",)
-    ]  # fmt: skip
+        ("unavailable", "Timeout"),
+        ("unavailable", "KafkaConnection"),
+        ("recovered",),
+    ]
 
 
 def test_the_minutes_line_counts_cycles_overruns_and_failures(ask: Asker) -> None:

@@ -57,9 +57,10 @@ class Asker:
         ]  # fmt: skip
         self.histories = self.epochs.walk(
             CycleContext(self.brokers, self.topics.metadata_broker, AMPLE_MS),
-            view.listing, np.full(len(place), tiered),
+            view.listing,
+            np.full(len(place), tiered),
             np.array(starts) if log_start else np.full(len(place), -1),
-        )  # fmt: skip
+        )
         return {
             (place.topic[place.topic_of[h.row]], int(place.partition[h.row])): h.epochs
             for h in self.histories
@@ -176,8 +177,9 @@ def test_many_histories_are_read_over_several_cycles(cluster):
 def histories(draw: st.DrawFn) -> tuple[list[tuple[int, int]], int]:
     """Entries with ascending epochs and offsets, and a log start; the first may begin there."""
     numbers = sorted(draw(st.sets(st.integers(0, 60), min_size=1, max_size=8)))
-    offsets = sorted(draw(st.sets(st.integers(0, 900), min_size=len(numbers),
-                                  max_size=len(numbers))))  # fmt: skip
+    offsets = sorted(
+        draw(st.sets(st.integers(0, 900), min_size=len(numbers), max_size=len(numbers)))
+    )
     return list(zip(numbers, offsets, strict=True)), offsets[0]
 
 

@@ -116,12 +116,14 @@ def test_the_twin_has_what_the_coordinators_said(cluster: FakeCluster, ask: Aske
         ("a", THERE, 0): (7, 0), ("b", THERE, 2): (8, -1),
     }  # fmt: skip
     all_groups = described(sent, 0)
-    assert {n: (r["group_type"], r["group_state"], r["coordinator"], r["members"])
-            for n, r in all_groups.items()} == {
+    assert {
+        n: (r["group_type"], r["group_state"], r["coordinator"], r["members"])
+        for n, r in all_groups.items()
+    } == {
         "a": (GroupType.CLASSIC, GroupState.STABLE, 1, 1),
         "b": (GroupType.STREAMS, GroupState.STABLE, 2, -1),
         "c": (GroupType.CONSUMER, GroupState.EMPTY, 3, 0),
-    }  # fmt: skip
+    }
     assert set(described(sent, 1)) == ({"a"} if shard_of(HERE, SHARDS) else {"a", "b"})
 
 
@@ -204,5 +206,6 @@ def test_share_groups_are_listed_in_one_shard(cluster: FakeCluster, ask: Asker) 
 def test_a_cluster_without_groups_is_listed(cluster: FakeCluster, ask: Asker) -> None:
     sent = ask()
     assert [(f.header.shard, f.header.complete, f.rows.num_rows) for f in sent] == [
-        (0, True, 0), (1, True, 0)
-    ]  # fmt: skip
+        (0, True, 0),
+        (1, True, 0),
+    ]

@@ -77,10 +77,12 @@ def plain(read: CommittedOffsets) -> tuple[list[int], list[tuple[Any, ...]]]:
     return read.group_error.tolist(), [
         (group, read.topic[topic], *values)
         for group, topic, *values in zip(
-            read.group_of.tolist(), read.topic_of.tolist(), *(c.tolist() for c in columns),
+            read.group_of.tolist(),
+            read.topic_of.tolist(),
+            *(c.tolist() for c in columns),
             strict=True,
         )
-    ]  # fmt: skip
+    ]
 
 
 def batch(version: int) -> OffsetFetchBatch:
@@ -106,10 +108,12 @@ def test_the_layout_of_a_response_reads_the_next_one(groups: Groups, random: Any
     layout = one.layouts.get(0)
     assert layout is not None
     after = {
-        name: (random.choice([0, 16]), {t: {n: later(v) for n, v in p.items()}
-                                        for t, p in by_topic.items()})
+        name: (
+            random.choice([0, 16]),
+            {t: {n: later(v) for n, v in p.items()} for t, p in by_topic.items()},
+        )
         for name, (_, by_topic) in groups.items()
-    }  # fmt: skip
+    }
     body = encoded(after, 9, throttle_ms=40)
     assert plain(one.read(body)) == plain(decoded(body, 9, NAMES))
     assert one.layouts.get(0) is layout

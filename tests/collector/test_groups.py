@@ -168,10 +168,12 @@ def test_partitions_are_assigned_to_members_with_their_racks(cluster, source, ki
     values = zip(offsets_of.is_assigned.tolist(), racks, strict=True)
     assigned = dict(zip(rows(round_), values, strict=True))
     assert assigned == {
-        ("a", "orders", 0): (True, "az-a"), ("a", "orders", 1): (True, "az-a"),
-        ("a", "orders", 2): (True, ""), ("a", "orders", 3): (False, ""),
+        ("a", "orders", 0): (True, "az-a"),
+        ("a", "orders", 1): (True, "az-a"),
+        ("a", "orders", 2): (True, ""),
+        ("a", "orders", 3): (False, ""),
         ("a", "other", 0): (True, ""),
-    }  # fmt: skip
+    }
 
 
 def test_a_member_that_writes_nonsense_has_no_rack(cluster, source) -> None:

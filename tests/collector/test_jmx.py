@@ -106,9 +106,10 @@ def test_one_scrape_gives_every_signal_but_those_that_need_two() -> None:
 
 def test_counters_become_rates_by_the_second_between_two_scrapes() -> None:
     later = changed(
-        kafka_broker_remote_fetch_requests_total=150, kafka_isr_shrinks_total=4,
+        kafka_broker_remote_fetch_requests_total=150,
+        kafka_isr_shrinks_total=4,
         kafka_remote_reads_total=15,
-    )  # fmt: skip
+    )
     values = signals(later, before=TEXT, after_s=10)
     assert values["remote_fetch_requests_per_s"] == 5.0
     assert values["isr_shrinks_per_s"] == 0.1
@@ -445,8 +446,10 @@ def test_a_url_is_filled_in_and_a_brokers_own_wins() -> None:
     )
     brokers = [address(1, "a"), address(2, "b"), address(3, "::1"), address(4, "", -1)]
     assert urls(wanted, brokers) == {
-        1: "https://a:7071/b1?p=9092", 2: "http://x/m", 3: "https://[::1]:7071/b3?p=9092"
-    }  # fmt: skip
+        1: "https://a:7071/b1?p=9092",
+        2: "http://x/m",
+        3: "https://[::1]:7071/b3?p=9092",
+    }
 
 
 def test_nothing_is_started_where_no_url_is_configured() -> None:

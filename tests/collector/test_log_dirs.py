@@ -176,8 +176,10 @@ def test_the_directories_of_a_broker_are_rows_of_one_shard() -> None:
     )
     rows = rows_of(read, LogDirsFrame)
     assert [(r["log_dir"], r["number"], r["volume"], r["error_code"]) for r in rows] == [
-        ("/d/1", 0, 0, 0), ("/d/2", 1, 0, 0), ("/d/3", 2, 2, 56)
-    ]  # fmt: skip
+        ("/d/1", 0, 0, 0),
+        ("/d/2", 1, 0, 0),
+        ("/d/3", 2, 2, 56),
+    ]
     assert [r["replica_bytes"] for r in rows] == [10, 0, 0]
     assert [(r["future_bytes"], r["unlisted_bytes"]) for r in rows] == [(0, 2), (5, 0), (0, 0)]
     assert [(r["total_bytes"], r["usable_bytes"]) for r in rows] == [(1_000, 400)] * 2 + [(-1, -1)]
@@ -257,5 +259,6 @@ def test_a_configured_size_is_said_to_be_one() -> None:
     asked.source.requests(1, {35: (1, 3)})
     rows = rows_of(asked(directory("/1"), directory("/2")), LogDirsFrame)
     assert [(r["size_is_configured"], r["volume"], r["total_bytes"]) for r in rows] == [
-        (True, 0, 1_000), (True, 0, 1_000)
-    ]  # fmt: skip
+        (True, 0, 1_000),
+        (True, 0, 1_000),
+    ]

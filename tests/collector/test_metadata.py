@@ -178,8 +178,9 @@ def test_when_they_disagree_on_what_exists_nothing_is_said_to_be_gone(
     partition.epoch = 4
     read_view(topics, brokers)
     stale = cluster[topics.metadata_broker]
-    stale.answers[MetadataRequest.API_KEY] = in_the_past(stale, partition, leader=1, epoch=3,
-                                                         without="b")  # fmt: skip
+    stale.answers[MetadataRequest.API_KEY] = in_the_past(
+        stale, partition, leader=1, epoch=3, without="b"
+    )
     cluster.world.topics["b"] = Topic({0: Partition([1])})
     view = read_view(topics, brokers)
     assert view.listing.placement.topic in {("a", "b"), ("b", "a")}

@@ -141,8 +141,9 @@ def test_a_broker_that_cannot_list_offsets_has_no_rows() -> None:
 
 def test_the_error_of_a_replica_is_reported_and_its_offsets_are_unknown() -> None:
     failed = Error(56)
-    world = one(log_start=failed, local_start=failed, log_end=failed, last_tiered=failed,
-                pending=failed)  # fmt: skip
+    world = one(
+        log_start=failed, local_start=failed, log_end=failed, last_tiered=failed, pending=failed
+    )
     with sampled(world, {"a": {0}}) as samples:
         assert samples.answered[0]
         assert samples.error_code[0] == 56

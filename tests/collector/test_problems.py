@@ -349,8 +349,9 @@ def test_a_bus_that_takes_nothing_is_a_problem_until_it_takes_something(stage: S
     with capture_logs() as lines:
         collect(config, stage.collector, send, threading.Event(), cycles=4)
     assert [line["event"] for line in lines if line.get("source") == "bus"] == [
-        "unavailable", "recovered"
-    ]  # fmt: skip
+        "unavailable",
+        "recovered",
+    ]
     assert lines[0]["text"] == "bus topic x: it is full"
     assert lines[-1]["unsent"] == 2
 

@@ -58,13 +58,15 @@ def test_each_answer_goes_to_the_source_that_asked() -> None:
     counts = [len(trip.requests(broker, {})) for broker in (1, 2, 3, 4)]
     assert counts == [3, 1, 0, 2]
     late = timeout("broker", 4)
-    answers = trip.answers({
-        1: BrokerResponse([b"a", b"b", None], timeout("broker", 1), 5),
-        2: BrokerResponse([b"c"], None, 5),
-        3: BrokerResponse([], None, 5),
-        4: BrokerResponse([None, None], late, 5),
-        5: BrokerResponse([], timeout("broker", 5), -1),  # it could not be reached
-    })  # fmt: skip
+    answers = trip.answers(
+        {
+            1: BrokerResponse([b"a", b"b", None], timeout("broker", 1), 5),
+            2: BrokerResponse([b"c"], None, 5),
+            3: BrokerResponse([], None, 5),
+            4: BrokerResponse([None, None], late, 5),
+            5: BrokerResponse([], timeout("broker", 5), -1),  # it could not be reached
+        }
+    )
     assert answers == {
         one: {1: [b"a", b"b"], 2: [b"c"], 3: []},
         other: {1: [None], 2: [], 3: []},

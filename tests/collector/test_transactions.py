@@ -95,15 +95,19 @@ def watching(cluster: FakeCluster, again_ms: int = 60_000) -> Iterator[Twin]:
 def test_the_producer_its_id_and_the_beginning_are_named(cluster: FakeCluster) -> None:
     with watching(cluster) as twin:
         assert twin.holder() == {
-            "producer_id": 7, "transactional_id": "payments", "began_at_ms": 1_000
-        }  # fmt: skip
+            "producer_id": 7,
+            "transactional_id": "payments",
+            "began_at_ms": 1_000,
+        }
         assert twin.collector.problems == ()
     [asked] = cluster[1].asked_of(DescribeProducersRequest)
     assert [(t.name, t.partition_indexes) for t in asked.topics] == [("orders", [0])]
     assert not cluster[2].asked_of(DescribeProducersRequest), "it leads nothing"
     assert [len(b.asked_of(DescribeTransactionsRequest)) for b in cluster.brokers.values()] == [
-        0, 0, 1
-    ]  # fmt: skip
+        0,
+        0,
+        1,
+    ]
 
 
 def test_nobody_is_asked_while_the_last_stable_offset_moves(cluster: FakeCluster) -> None:

@@ -184,8 +184,10 @@ def small(
             SegmentEvent(SegmentState.COPY_FINISHED, f"s{i}", at_ms=at_ms - (5 - i) * 590_000),
         )
     ]  # fmt: skip
-    frames = [epochs_frame(ledger, [(5, 0), (6, 1_200), (7, 2_400)], at_ms),
-              segments_frame(ledger, copied, at_ms)]  # fmt: skip
+    frames = [
+        epochs_frame(ledger, [(5, 0), (6, 1_200), (7, 2_400)], at_ms),
+        segments_frame(ledger, copied, at_ms),
+    ]
     return step_segments(state, {}, frames)[0]
 
 
@@ -261,11 +263,13 @@ def with_disks() -> ShardState:
     disks = [
         Directory(broker, number, 2 * tib, usable, replicas=held, volume=volume)
         for broker, number, usable, held, volume in (
-            (1, 0, 1_400 * GIB, 520 * GIB, 0), (1, 1, 1_400 * GIB, 90 * GIB, 0),
-            (3, 0, 150 * GIB, 1_700 * GIB, 0), (3, 1, 1_200 * GIB, 800 * GIB, 1),
+            (1, 0, 1_400 * GIB, 520 * GIB, 0),
+            (1, 1, 1_400 * GIB, 90 * GIB, 0),
+            (3, 0, 150 * GIB, 1_700 * GIB, 0),
+            (3, 1, 1_200 * GIB, 800 * GIB, 1),
             *((broker, 0, 1_000 * GIB, 900 * GIB, 0) for broker in (2, 4, 5, 6)),
         )
-    ]  # fmt: skip
+    ]
     disks[-1] = replace(disks[-1], future=60 * GIB, unassigned=30 * GIB)
     ledger, payments = (
         next(part for part in _parts(2, 3_000) if part.topic == topic)

@@ -104,13 +104,13 @@ def test_every_file_that_is_named_exists_and_none_is_left_over():
 def test_modules_are_put_together_behind_those_that_they_import(tmp_path: Path):
     modules = {
         "main.js": 'import { twice as double, ONE } from "./a/b.js";\n'
-                   'import named from "./c.mjs";\n'
-                   'import {\n  both,\n} from "./a/d.js";\n'
-                   "console.log(double(ONE), named(), both);\n",
+        'import named from "./c.mjs";\n'
+        'import {\n  both,\n} from "./a/d.js";\n'
+        "console.log(double(ONE), named(), both);\n",
         "a/b.js": "export const ONE = 1;\nexport function twice(n) { return 2 * n; }\n",
         "a/d.js": 'import named from "../c.mjs";\nconst x = named();\nexport { x as both };\n',
         "c.mjs": "var n=3;export default function(){return n}",
-    }  # fmt: skip
+    }
     order = re.findall(r"^// (.*)$", bundled(modules, "main.js"), re.M)
     assert order == ["a/b.js", "c.mjs", "a/d.js", "main.js"]
     if node := shutil.which("node"):
@@ -140,8 +140,9 @@ def test_modules_that_cannot_be_put_together_are_refused(text: str, why: str):
 @pytest.mark.parametrize("name", OWN)
 def test_nothing_is_inline_written_as_html_or_loaded_from_elsewhere(name: str):
     text = OWN[name]
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function",
-                         text)  # fmt: skip
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function", text
+    )
     assert not re.search(r'<style|\sstyle="|\son\w+="|javascript:', text)
     assert not re.search(r"(?<!xmlns=\")https?://", text)
 

@@ -157,8 +157,9 @@ def certificates(folder: Path) -> None:
         _openssl(folder, f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={name}",
                  f"-keyout {name}.key -out {name}.pem")  # fmt: skip
     (folder / "names").write_text("subjectAltName=DNS:broker,IP:127.0.0.1\n")
-    _openssl(folder, "req -newkey rsa:2048 -nodes -subj /CN=broker",
-             "-keyout broker.key -out broker.csr")  # fmt: skip
+    _openssl(
+        folder, "req -newkey rsa:2048 -nodes -subj /CN=broker", "-keyout broker.key -out broker.csr"
+    )
     _openssl(folder, "x509 -req -in broker.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2",
              "-extfile names -out broker.crt")  # fmt: skip
     text = {path.name: path.read_text() for path in folder.iterdir()}
@@ -203,7 +204,7 @@ def secured_cluster(image: str, folder: Path, passwords: Mapping[str, str]) -> I
             .with_network(network)
             .with_network_aliases("broker", "stranger")
             .with_volume_mapping(folder / "broker", SECRETS)
-        )  # fmt: skip
+        )
         broker.ports = {"9092": ("127.0.0.1", port)}
         with broker:
             cluster = Secured(folder, port, network, broker, passwords)
@@ -222,10 +223,11 @@ def _admin(cluster: Secured) -> KafkaAdminClient:
         try:
             clients.append(
                 KafkaAdminClient(
-                    bootstrap_servers=cluster.bootstrap, bootstrap_timeout_ms=2_000,
+                    bootstrap_servers=cluster.bootstrap,
+                    bootstrap_timeout_ms=2_000,
                     **cluster.login(ADMIN),
                 )
-            )  # fmt: skip
+            )
         except (KafkaError, OSError):
             return False
         return True

@@ -42,9 +42,10 @@ def started(engine: DockerClient, image: str, *command: str, **options: Any) -> 
 def succeeds(container: Container, *command: str) -> bool:
     """Whether a command in the container ends well, now or soon."""
     return until(
-        lambda: container.exec_run(list(command)).exit_code == 0, WITHIN_S,
+        lambda: container.exec_run(list(command)).exit_code == 0,
+        WITHIN_S,
         f"{command} fails",
-    )  # fmt: skip
+    )
 
 
 def test_a_collector_gets_as_far_as_its_brokers(engine: DockerClient, images):

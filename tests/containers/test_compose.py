@@ -69,9 +69,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.containers]
 
 @pytest.fixture(scope="module")
 def begun(
-    images: dict[str, str], watchers: str, tmp_path_factory: pytest.TempPathFactory,
+    images: dict[str, str],
+    watchers: str,
+    tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
-) -> Iterator[Stack]:  # fmt: skip
+) -> Iterator[Stack]:
     """The stack, once all of it is healthy."""
     stack = Stack(tmp_path_factory.mktemp("stack"))
     try:
@@ -109,8 +111,9 @@ def stage(stack: Stack) -> Stage:
 @pytest.fixture(scope="module")
 def submitted(
     begun: Stack,
-    engine: DockerClient, images: dict[str, str],
-) -> Iterator[Container]:  # fmt: skip
+    engine: DockerClient,
+    images: dict[str, str],
+) -> Iterator[Container]:
     """A driver started like that of a SparkApplication, with the master and files of this machine.
 
     Asked for before it is looked at: Spark starts while a broker is lost.
@@ -278,12 +281,14 @@ def test_a_paused_broker_is_reported_and_its_partitions_go_to_the_predicted_lead
     asking_others = [n for n in NODES if n != 3]
     until(
         lambda: all(leaders(stack, asking_others[0]).get(k) == v for k, v in expected.items()),
-        LIVE_WITHIN_S, "Kafka elects others",
-    )  # fmt: skip
+        LIVE_WITHIN_S,
+        "Kafka elects others",
+    )
     until(
-        lambda: stack.metrics().by_partition("leader").items() >= expected.items(), LIVE_WITHIN_S,
+        lambda: stack.metrics().by_partition("leader").items() >= expected.items(),
+        LIVE_WITHIN_S,
         "the twin does not see them lead",
-    )  # fmt: skip
+    )
     stack.cluster.resume(3)
     until(
         lambda: stack.metrics().value("broker_answered", broker=3) == 1, LIVE_WITHIN_S, "not back"
@@ -296,12 +301,14 @@ def test_a_broker_cut_from_the_network_is_as_lost_as_a_dead_one(stack: Stack):
     stack.cut_off("kafka-2")
     until(
         lambda: all(leaders(stack).get(key) == leader for key, leader in expected.items()),
-        LIVE_WITHIN_S, "Kafka elects others",
-    )  # fmt: skip
+        LIVE_WITHIN_S,
+        "Kafka elects others",
+    )
     until(
-        lambda: stack.metrics().by_partition("leader").items() >= expected.items(), LIVE_WITHIN_S,
+        lambda: stack.metrics().by_partition("leader").items() >= expected.items(),
+        LIVE_WITHIN_S,
         "the twin does not see them lead",
-    )  # fmt: skip
+    )
     stack.reconnect("kafka-2")
     until(
         lambda: stack.metrics().value("broker_answered", broker=2) == 1, LIVE_WITHIN_S, "not back"

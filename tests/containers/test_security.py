@@ -277,9 +277,11 @@ def test_what_the_collector_may_not_write_is_said_and_goes_on_later(
     cluster.revoke("collector", taken)
     try:
         programs.until_logged(
-            "collector", r"source=bus text='.*kafka-twin.observations.*TopicAuthorizationFailed",
-            SOON_S, after=log_length,
-        )  # fmt: skip
+            "collector",
+            r"source=bus text='.*kafka-twin.observations.*TopicAuthorizationFailed",
+            SOON_S,
+            after=log_length,
+        )
         until(lambda: programs.metrics().age_s > 5, SOON_S, "it writes on")
     finally:
         cluster.grant("collector", taken)

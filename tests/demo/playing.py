@@ -82,9 +82,10 @@ class Played:
     def first_printed_s(self, text: str) -> float:
         """Monotonic seconds at which a line with that text was printed first."""
         return next(
-            at_s for at_s, line in zip(self.printed_at_s, self.printed, strict=False)
+            at_s
+            for at_s, line in zip(self.printed_at_s, self.printed, strict=False)
             if text in line
-        )  # fmt: skip
+        )
 
 
 def play(home: Path, onlookers: list[Callable[[Played], None]]) -> Played:
@@ -100,8 +101,9 @@ def play(home: Path, onlookers: list[Callable[[Played], None]]) -> Played:
     for script in PLAYED:
         command += ["--script", script]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    threads = [threading.Thread(target=each, args=(record,), daemon=True)
-               for each in (watch, *onlookers)]  # fmt: skip
+    threads = [
+        threading.Thread(target=each, args=(record,), daemon=True) for each in (watch, *onlookers)
+    ]
     for thread in threads:
         thread.start()
     give_up = threading.Timer(WHOLE_S, process.terminate)

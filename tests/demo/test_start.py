@@ -29,8 +29,10 @@ def test_the_demo_starts_answers_and_leaves_nothing(tmp_path: Path) -> None:
     options = [f"{name}={port}" for name, port in ports.items()]
     demo = subprocess.Popen(
         [sys.executable, "-m", "streaming", "demo", "--home", str(tmp_path), *options],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     give_up = threading.Timer(GIVES_UP_AFTER_S, demo.terminate)
     give_up.start()
     printed = []

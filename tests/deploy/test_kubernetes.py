@@ -81,8 +81,10 @@ def test_kubernetes_knows_every_field(resource: tuple[Path, Manifest], version: 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_pods_of_the_spark_application_are_pods(role: str, version: str):
     """Its templates are Kubernetes' own type, whatever stands around them."""
-    spec = {**PODS[role], "containers": [{"image": "given by Spark", **c}
-                                         for c in PODS[role]["containers"]]}  # fmt: skip
+    spec = {
+        **PODS[role],
+        "containers": [{"image": "given by Spark", **c} for c in PODS[role]["containers"]],
+    }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": role}, "spec": spec}
     kubernetes_validate.validate(pod, version, strict=True)
 
@@ -102,8 +104,9 @@ def test_the_spark_application_has_what_the_operator_asks_for():
     [policy] = [d for d in of_kind("NetworkPolicy") if d["metadata"]["name"] == "kafka-twin-query"]
     [ingress] = policy["spec"]["ingress"]
     assert {str(port["port"]) for port in ingress["ports"]} == {
-        conf["spark.driver.port"], conf["spark.blockManager.port"],
-    }  # fmt: skip
+        conf["spark.driver.port"],
+        conf["spark.blockManager.port"],
+    }
 
 
 def test_every_file_is_named_by_its_folder_and_every_named_file_is_there():
@@ -288,8 +291,9 @@ def ports_of_images() -> dict[str, int]:
     """The ports at which programs in the images serve metrics, by program."""
     path = ROOT / "deploy" / "docker" / "defaults.toml"
     metrics = load(None, {"KAFKA_TWIN_DEFAULTS": str(path)}).metrics
-    return {name: getattr(metrics, f"{name}_port")
-            for name in ("tap", "collector", "query", "archive")}  # fmt: skip
+    return {
+        name: getattr(metrics, f"{name}_port") for name in ("tap", "collector", "query", "archive")
+    }
 
 
 def test_prometheus_reaches_the_ports_at_which_the_images_serve_metrics():
@@ -326,8 +330,10 @@ def test_prometheus_of_compose_scrapes_the_ports_of_the_images():
         program = service.partition("-")[0]
         assert int(port) == ports.get(program, load(None, {}).exporter.port), target
     assert {target.partition(":")[0] for target in static["targets"]} >= {
-        "exporter", "collector", "query"
-    }  # fmt: skip
+        "exporter",
+        "collector",
+        "query",
+    }
 
 
 @pytest.mark.parametrize("path", generate.files(), ids=lambda path: path.name)

@@ -37,8 +37,9 @@ class Kept:
 
 
 def event(kind: str = "leader_moved", at_ms: int = START_MS, **more) -> Event:
-    return Event(id="1", kind=kind, cluster="c", at_ms=at_ms,
-                 **{"text": f"{kind} text", "topic": "t"} | more)  # fmt: skip
+    return Event(
+        id="1", kind=kind, cluster="c", at_ms=at_ms, **{"text": f"{kind} text", "topic": "t"} | more
+    )
 
 
 def annotator(grafana: Kept, pauses: list[float] | None = None, **limits: int) -> Annotator:
@@ -81,8 +82,10 @@ def test_many_of_a_kind_at_once_are_one():
     made.take(event("risk_opened", detail="leader_cold"))
     made.post_waiting()
     texts = [text for text, *_ in grafana.posted]
-    assert texts == ["6 times leader moved: p-0 moved; p-1 moved; p-2 moved; ...",
-                     "risk_opened text"]  # fmt: skip
+    assert texts == [
+        "6 times leader moved: p-0 moved; p-1 moved; p-2 moved; ...",
+        "risk_opened text",
+    ]
     assert grafana.posted[0][1] == ["kafka-twin", "cluster:c", "leader_moved", "topic:t"]
     assert made.counts["gathered"] == 6
 

@@ -151,10 +151,12 @@ def test_names_inside_a_declared_field_are_in_its_meaning():
         "kip501",
     }
     undocumented = [
-        (name, key) for name, key in sorted(inner_names)
-        if f"`{key}`" not in meanings[name] and key not in (*racks, *CATALOG.election_rules)
+        (name, key)
+        for name, key in sorted(inner_names)
+        if f"`{key}`" not in meanings[name]
+        and key not in (*racks, *CATALOG.election_rules)
         and not (name == "remote_segments" and key in lineage)
-    ]  # fmt: skip
+    ]
     assert undocumented == []
 
 

@@ -288,9 +288,10 @@ def test_what_is_kept_has_an_end_in_bytes_as_well():
 
 def test_so_many_read_at_once_and_the_next_one_is_refused():
     bus = Bus()
-    with serving(bus) as url, httpx2.Client(
-        limits=httpx2.Limits(max_connections=None), timeout=WITHIN_S
-    ) as client:  # fmt: skip
+    with (
+        serving(bus) as url,
+        httpx2.Client(limits=httpx2.Limits(max_connections=None), timeout=WITHIN_S) as client,
+    ):
         path = f"{url}/api/v1/events"
         open_ones = [
             client.send(client.build_request("GET", path), stream=True) for _ in range(MAX_STREAMS)
@@ -298,8 +299,9 @@ def test_so_many_read_at_once_and_the_next_one_is_refused():
         assert {each.status_code for each in open_ones} == {200}
         refused = client.get(path)
         assert (refused.status_code, refused.json()) == (
-            503, {"error": "100 others read events already"}
-        )  # fmt: skip
+            503,
+            {"error": "100 others read events already"},
+        )
         for each in open_ones:
             each.close()
         until(lambda: metric(url, "event_streams") == 0, WITHIN_S)

@@ -102,8 +102,9 @@ def value(text: str, name: str, **labels: object) -> float | None:
 
 
 def catching_up(topic: str, log: Log, leader: Log = Log()) -> Partition:
-    return Partition(topic, replicas=(3, 1), leader=1, isr=(1,), adding=(3,),
-                     logs={1: leader, 3: log})  # fmt: skip
+    return Partition(
+        topic, replicas=(3, 1), leader=1, isr=(1,), adding=(3,), logs={1: leader, 3: log}
+    )
 
 
 def a_busy_store() -> SnapshotStore:
@@ -160,8 +161,10 @@ def a_full_store() -> SnapshotStore:
     cycle = [*in_groups(readers, NOW_MS), problems_frame([denied]), quorum_frame(),
              log_dirs_frame(disks), replica_dirs_frame([(stuck, 1, 0)])]  # fmt: skip
     state, _ = step(state, cycle, NOW_MS)
-    copied = [SegmentEvent(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
-              SegmentEvent(SegmentState.COPY_FINISHED, "s")]  # fmt: skip
+    copied = [
+        SegmentEvent(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
+        SegmentEvent(SegmentState.COPY_FINISHED, "s"),
+    ]
     tier = [epochs_frame(late, [(0, 0)]), segments_frame(late, copied)]
     state, _, _ = step_segments(state, {}, tier)
     # And what brokers report of themselves and of their followers, in logs and numbers.
@@ -284,8 +287,9 @@ def test_an_event_that_comes_twice_is_counted_once():
 
 
 def test_losing_a_broker_counts_partitions_it_would_leave_under_min_isr():
-    state = a_state(Partition(replicas=(1, 2)), Partition("u", replicas=(1, 2, 3)),
-                    min_insync_replicas=2)  # fmt: skip
+    state = a_state(
+        Partition(replicas=(1, 2)), Partition("u", replicas=(1, 2, 3)), min_insync_replicas=2
+    )
     text = exposition(a_store(state))
     counts = [
         value(text, "broker_loss_under_min_isr_partitions", broker=b, rack=r)
@@ -446,9 +450,7 @@ def test_metrics_come_plain_or_zipped():
 def test_health_says_why_not():
     assert a_client(a_busy_store()).get("/healthz").status_code == 200
     nothing_read = a_client(SnapshotStore(CATALOG, "c", 2)).get("/healthz")
-    assert (nothing_read.status_code, nothing_read.text) == (
-        503, "no snapshot has been read yet\n"
-    )  # fmt: skip
+    assert (nothing_read.status_code, nothing_read.text) == (503, "no snapshot has been read yet\n")
 
 
 def test_an_exporter_that_is_not_fresh_stays_ready_and_alive_to_say_why():

@@ -41,9 +41,10 @@ def grouped(*groups: Group, parts: tuple[Partition, ...] = (COLD, WARM)) -> Shar
 
 
 STATE = grouped(
-    Group("a/b", [(COLD, 30), (WARM, 90)], rack="az-a"), Group("idle", [(WARM, 100)]),
+    Group("a/b", [(COLD, 30), (WARM, 90)], rack="az-a"),
+    Group("idle", [(WARM, 100)]),
     Group("none", members=0, state=GroupState.EMPTY),
-)  # fmt: skip
+)
 
 
 def test_groups_are_listed_with_their_sums():
@@ -166,8 +167,9 @@ def test_the_worst_partitions_of_a_group_are_listed_and_all_are_summed():
     state = grouped(Group("g", [(WARM, 10), (alone, 99), (COLD, 30)]), parts=(WARM, alone, COLD))
     far = replace(
         grouped(Group("g", [(COLD, 20)]), parts=(replace(COLD, replicas=(2, 1)),)),
-        shard=1, shards=2,
-    )  # fmt: skip
+        shard=1,
+        shards=2,
+    )
     client = a_client(a_store(replace(state, shards=2), far))
     answer = client.get("/api/v1/groups/g?limit=2").json()
     assert [each["topic"] for each in answer["partitions"]] == ["cold", "cold"]

@@ -116,8 +116,9 @@ def test_partitions_have_the_values_of_kafka_exporter() -> None:
 def test_brokers_that_are_up_are_listed_with_their_addresses() -> None:
     series = served(a_state(*PARTS, brokers=(1, 2, 3), fenced=(2,)))
     assert values_of(series, "kafka_broker_info", "id", "address") == {
-        ("1", "127.0.0.1:19091"): 1, ("3", "127.0.0.1:19093"): 1
-    }  # fmt: skip
+        ("1", "127.0.0.1:19091"): 1,
+        ("3", "127.0.0.1:19093"): 1,
+    }
     assert series["kafka_brokers", frozenset()] == 2
 
 
@@ -125,12 +126,12 @@ def test_a_partition_without_an_offset_has_minus_one_where_others_of_the_topic_h
     series = served(a_cluster(Group("g", [(FIRST, 40)]), Group("none", members=0)))
     names = ("consumergroup", "topic", "partition")
     offsets = values_of(series, "kafka_consumergroup_current_offset", *names)
-    assert offsets == {
-        ("g", "orders", "0"): 40, ("g", "orders", "1"): -1, ("g", "orders", "2"): -1
-    }  # fmt: skip
+    assert offsets == {("g", "orders", "0"): 40, ("g", "orders", "1"): -1, ("g", "orders", "2"): -1}
     assert values_of(series, "kafka_consumergroup_lag", *names) == {
-        ("g", "orders", "0"): 60, ("g", "orders", "1"): -1, ("g", "orders", "2"): -1
-    }  # fmt: skip
+        ("g", "orders", "0"): 60,
+        ("g", "orders", "1"): -1,
+        ("g", "orders", "2"): -1,
+    }
     assert values_of(series, "kafka_consumergroup_current_offset_sum", "consumergroup") == {
         ("g",): 38
     }

@@ -14,9 +14,11 @@ from twin.questions import gate, whatif
 from twin.questions.gate import Terms
 
 STATE = a_state(
-    Partition("orders", replicas=(1, 2, 3)), Partition("audit", replicas=(1,)),
-    Partition("late", replicas=(3, 1, 2), isr=(3,)), Partition("other", replicas=(2, 3)),
-)  # fmt: skip
+    Partition("orders", replicas=(1, 2, 3)),
+    Partition("audit", replicas=(1,)),
+    Partition("late", replicas=(3, 1, 2), isr=(3,)),
+    Partition("other", replicas=(2, 3)),
+)
 
 
 def test_a_loss_is_computed_once_whoever_asks_and_however_it_is_said():

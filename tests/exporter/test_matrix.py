@@ -107,9 +107,11 @@ def test_few_partitions_are_listed_in_the_order_of_their_numbers():
 
 def test_a_loss_says_who_would_lead_by_each_rule():
     state = a_state(
-        Partition("t", 0, log=LARGE, logs={2: SMALL}), Partition("t", 1, replicas=(1,)),
-        Partition("t", 2, replicas=(3, 1)), **JUDGED,
-    )  # fmt: skip
+        Partition("t", 0, log=LARGE, logs={2: SMALL}),
+        Partition("t", 1, replicas=(1,)),
+        Partition("t", 2, replicas=(3, 1)),
+        **JUDGED,
+    )
     client = a_client(a_store(state))
     matrix = ask(client, broker=1, partitions=9)
     [topic] = matrix["topics"]
@@ -117,8 +119,10 @@ def test_a_loss_says_who_would_lead_by_each_rule():
     assert topic["would_lead"] == {"kafka": {"2": 1}, "kip1303": {"3": 1}, "kip501": {"2": 1}}
     assert topic["nobody_leads"] == {"kafka": 1, "kip1303": 1, "kip501": 1}
     assert [each["then"] for each in topic["listed"]] == [
-        {"kafka": 2, "kip1303": 3, "kip501": 2}, {"kafka": -1, "kip1303": -1, "kip501": -1}, None,
-    ]  # fmt: skip
+        {"kafka": 2, "kip1303": 3, "kip501": 2},
+        {"kafka": -1, "kip1303": -1, "kip501": -1},
+        None,
+    ]
     assert ask(client, rack="az-a")["lost"] == [1, 4]
     lost = client.get("/api/v1/whatif/lose", params={"broker": 1}).json()
     assert lost["outcomes"]["kafka"] == {"clean": {"cold": 1}, "none": {"none": 1}}

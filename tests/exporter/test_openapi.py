@@ -112,8 +112,9 @@ def test_fields_that_a_rule_declares_are_described_with_their_meaning():
     for field in CATALOG.api_fields:
         assert partition[field.name]["description"] == field.meaning
     assert partition["caught_up_uncertainty_seconds"]["anyOf"] == [
-        {"type": "number"}, {"type": "null"}
-    ]  # fmt: skip
+        {"type": "number"},
+        {"type": "null"},
+    ]
     by_rule = partition["next_leaders"]["properties"]
     assert list(by_rule) == ["kafka", "kip1303", "kip501"]
     assert by_rule["kafka"]["properties"]["outcome"]["enum"][0] == "clean"

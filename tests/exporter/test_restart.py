@@ -90,8 +90,9 @@ def test_an_observation_from_before_the_time_asked_for_is_no_answer():
     assert asked(client, since=(NOW_MS - 5_000) // 1_000)["verdict"] == "safe"
     later = asked(client, since=NOW_MS // 1_000)
     assert (later["verdict"], later["stale"]) == (
-        "unknown", "the twin has not observed the whole cluster since that time yet"
-    )  # fmt: skip
+        "unknown",
+        "the twin has not observed the whole cluster since that time yet",
+    )
 
 
 def test_the_cost_is_said_with_the_verdict():

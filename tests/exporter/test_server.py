@@ -45,8 +45,10 @@ def an_exporter(path: Path, **given: str) -> Iterator[subprocess.Popen[str]]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_TWIN_")} | given
     with subprocess.Popen(
         [sys.executable, "-m", "streaming", "--config", str(path), "exporter"],
-        stderr=subprocess.PIPE, text=True, env=environment,
-    ) as process:  # fmt: skip
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
         try:
             yield process
         finally:

@@ -80,7 +80,7 @@ def test_an_election_that_prefers_warm_replicas_differs_and_says_so():
         each
         for each in sentences_about(parts, eligible_local_log_bytes=MIB)
         if "by KIP-1303's" in each
-    ]  # fmt: skip
+    ]
     assert by_kip == [
         "If broker 1 is lost, broker 3 leads by KIP-1303's election (in sync, warm): this "
         "rule tries the replicas in another order."

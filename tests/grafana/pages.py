@@ -20,5 +20,6 @@ each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda d: 
 def panels(dashboard: Dashboard) -> list[Json]:
     """All panels, also those of rows that are collapsed."""
     top = dashboard.json()["panels"]
-    return [each for panel in top for each in (panel, *panel.get("panels", ()))
-            if each["type"] != "row"]  # fmt: skip
+    return [
+        each for panel in top for each in (panel, *panel.get("panels", ())) if each["type"] != "row"
+    ]

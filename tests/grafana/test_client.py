@@ -39,8 +39,10 @@ def test_publish_makes_the_folder_and_saves_every_dashboard_in_it(stub: Stub):
     assert len(stub.dashboards) == len(dashboards()) == 6
     for body in stub.dashboards.values():
         assert (body["folderUid"], body["overwrite"], body["dashboard"]["id"]) == (
-            "kafka-twin", True, None
-        )  # fmt: skip
+            "kafka-twin",
+            True,
+            None,
+        )
     assert f"{stub.url}/d/kafka-twin-cluster/x" in done.output
 
 

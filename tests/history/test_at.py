@@ -109,8 +109,9 @@ def test_what_is_refused_of_now_is_refused_of_then():
     client = TestClient(application(replace(LIVE, past=ArchivedMinute())))
     answer = client.get("/api/v1/brokers/9/restart", params={"at": "-30s"})
     assert (answer.status_code, answer.json()["error"]) == (
-        404, "there is no broker 9; brokers are 1, 2, 3"
-    )  # fmt: skip
+        404,
+        "there is no broker 9; brokers are 1, 2, 3",
+    )
     assert client.get("/api/v1/partitions/orders/0", params={"at": "-30s"}).status_code == 404
 
 

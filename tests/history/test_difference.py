@@ -174,14 +174,16 @@ def test_partitions_are_matched_by_topic_and_number_and_not_by_row():
 def test_an_assignment_that_became_wider_or_another_order_differs():
     before = a_state(Partition("a", 0, (1, 2)), Partition("a", 1, (1, 2)), Partition("a", 2, (1,)))
     after = a_state(
-        Partition("a", 0, (1, 2, 3), isr=(1, 2)), Partition("a", 1, (2, 1), leader=1),
+        Partition("a", 0, (1, 2, 3), isr=(1, 2)),
+        Partition("a", 1, (2, 1), leader=1),
         Partition("a", 2, (1,)),
-    )  # fmt: skip
+    )
     found = between(before, after)
     said = {each.partition: each.replicas for each in found.partitions}
     assert {number: (each.before, each.after) for number, each in said.items()} == {
-        0: ([1, 2], [1, 2, 3]), 1: ([1, 2], [2, 1]),
-    }  # fmt: skip
+        0: ([1, 2], [1, 2, 3]),
+        1: ([1, 2], [2, 1]),
+    }
     assert (found.counts.replicas, found.counts.isrs, found.counts.leaders) == (2, 0, 0)
 
 

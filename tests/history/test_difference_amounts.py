@@ -63,7 +63,8 @@ def test_groups_that_come_go_and_fall_behind_are_listed():
     two = RecordedPast(Recorded("sim", 1, [(0, message(more.observe(at(1))))], [], ()))
     found = amounts(one.view(at(0)).view.states, two.view(at(1)).view.states)
     assert [(each.group, each.change) for each in found.groups[:2]] == [
-        ("group-1", "came"), ("group-2", "came"),
-    ]  # fmt: skip
+        ("group-1", "came"),
+        ("group-2", "came"),
+    ]
     back = amounts(two.view(at(1)).view.states, one.view(at(0)).view.states)
     assert {each.group for each in back.groups if each.change == "went"} == {"group-1", "group-2"}

@@ -65,9 +65,10 @@ def test_a_span_and_a_filter_choose_events(api: TestClient):
     to_ms = at(0) + 50
     page = asked(api, to=time_text(to_ms), kind="isr_shrank", topic="t0", limit=1_000)
     expected = [
-        number for number in range(MANY)
+        number
+        for number in range(MANY)
         if 1 + number % 4_000 <= 50 and number % 3 == 0 and number % 2 == 0
-    ]  # fmt: skip
+    ]
     assert sorted(each["id"] for each in page["events"]) == sorted(f"e{n}" for n in expected)
     assert page["total"] == len(expected)
 

@@ -52,9 +52,11 @@ def helm(*arguments: str | Path, given: str = "", by: str = "helm") -> str:
 
 
 def text_of(
-    values: Mapping[str, Any], release: str = "kafka-twin", namespace: str = "kafka-twin",
+    values: Mapping[str, Any],
+    release: str = "kafka-twin",
+    namespace: str = "kafka-twin",
     chart: Path = CHART,
-) -> str:  # fmt: skip
+) -> str:
     """The objects of a release as Helm writes them.
 
     Raises:
@@ -72,9 +74,11 @@ def _template(values: str, release: str, namespace: str, chart: Path) -> str:
 
 
 def rendered(
-    values: Mapping[str, Any], release: str = "kafka-twin", namespace: str = "kafka-twin",
+    values: Mapping[str, Any],
+    release: str = "kafka-twin",
+    namespace: str = "kafka-twin",
     chart: Path = CHART,
-) -> list[Manifest]:  # fmt: skip
+) -> list[Manifest]:
     """The objects of a release.
 
     Raises:

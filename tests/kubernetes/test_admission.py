@@ -100,19 +100,22 @@ def pods(admission: Cluster) -> Iterator[None]:
 
 def a_pod(number: int) -> dict[str, Any]:
     return {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {"name": f"kafka-{number}", "namespace": BROKERS, "labels": {"app": "kafka"}},
         "spec": {"containers": [{"name": "kafka", "image": "kafka"}]},
-    }  # fmt: skip
+    }
 
 
 def evict(cluster: Cluster, number: int, **options: Any) -> None:
     """What `kubectl drain` does with a pod."""
     name = f"kafka-{number}"
     eviction = {
-        "apiVersion": "policy/v1", "kind": "Eviction",
-        "metadata": {"name": name, "namespace": BROKERS}, "deleteOptions": options,
-    }  # fmt: skip
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": BROKERS},
+        "deleteOptions": options,
+    }
     path = f"/api/v1/namespaces/{BROKERS}/pods/{name}/eviction"
     cluster.kubectl("create", "--raw", path, "-f", "-", given=eviction)
 

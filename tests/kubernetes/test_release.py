@@ -58,15 +58,17 @@ def release(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Releas
          "--ignore-not-found")  # fmt: skip
 
 
-@pytest.mark.parametrize("values", [{"config": CONFIG}, EVERYTHING, OPERATOR],
-                         ids=["little", "everything", "operator"])  # fmt: skip
+@pytest.mark.parametrize(
+    "values", [{"config": CONFIG}, EVERYTHING, OPERATOR], ids=["little", "everything", "operator"]
+)
 @pytest.mark.parametrize("version", ["helm", "helm3"])
 def test_installed_is_what_helm_renders_and_uninstalled_nothing(
     release: Release, values: dict[str, Any], version: str
 ):
     release.by = version
-    release.helm("install", release.name, CHART, "--create-namespace", "--wait=false",
-                 values=values)  # fmt: skip
+    release.helm(
+        "install", release.name, CHART, "--create-namespace", "--wait=false", values=values
+    )
     expected = rendered(values, release.name, release.name)
     assert release.objects() == {(o["kind"], o["metadata"]["name"]) for o in expected}
     release.helm("uninstall", release.name)

@@ -89,15 +89,17 @@ VARIABLE = {"name": "KAFKA_TWIN_ACCESS_CERTIFICATE", "value": "/tls.crt"}
         (with_config('[access]\ncertificate = ""\n'), "http"),
         (with_config('[access]\ntoken = "x"\n[admission]\ncertificate = "a"\n'), "http"),
         (with_config('[bus]\nshards = 4\n[access]\ntoken = "x"\n\n  certificate = "a"\n'), "https"),
-        (merged(EVERYTHING, "config", 'access.certificate = "a"\n' + EVERYTHING["config"]),
-         "https"),
+        (
+            merged(EVERYTHING, "config", 'access.certificate = "a"\n' + EVERYTHING["config"]),
+            "https",
+        ),
         (with_config("", extraEnv=[VARIABLE]), "https"),
         (with_config("", exporter__extraEnv=[VARIABLE]), "https"),
         (with_config("", collector__extraEnv=[VARIABLE]), "http"),
         (with_config(TLS, exporter__scheme="http"), "http"),
         (with_config("", config="", existingConfigMap="mine", exporter__scheme="https"), "https"),
     ],
-)  # fmt: skip
+)
 def test_the_exporter_is_asked_by_tls_where_it_has_a_certificate(
     values: dict[str, Any], scheme: str
 ):
@@ -171,9 +173,11 @@ def test_accounts_have_annotations_or_are_those_of_the_platform():
 
 @pytest.mark.parametrize(
     ("name", "policy", "families"),
-    [("IPv6 alone, nothing else open", "SingleStack", ["IPv6"]),
-     ("both families, users of its own", "PreferDualStack", ["IPv6", "IPv4"])],
-)  # fmt: skip
+    [
+        ("IPv6 alone, nothing else open", "SingleStack", ["IPv6"]),
+        ("both families, users of its own", "PreferDualStack", ["IPv6", "IPv4"]),
+    ],
+)
 def test_every_service_has_the_families(name: str, policy: str, families: list[str]):
     services = [o["spec"] for o in of(name) if o["kind"] == "Service"]
     assert len(services) >= 2

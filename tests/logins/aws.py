@@ -64,8 +64,9 @@ class Aws:
     def knows(self, key_id: str, key: Key) -> None:
         """From now on; both at brokers and here."""
         self.keys[key_id] = key
-        lines = [f"{i} {k.secret} {k.token or '-'} {k.arn}" for i, k in self.keys.items()
-                 if not k.ended]  # fmt: skip
+        lines = [
+            f"{i} {k.secret} {k.token or '-'} {k.arn}" for i, k in self.keys.items() if not k.ended
+        ]
         self.file.write_text("\n".join(lines) + "\n")
 
     def answer(self, headers: dict[str, str], body: str) -> tuple[int, str]:

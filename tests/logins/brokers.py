@@ -57,8 +57,10 @@ def with_signed_urls(
     made = "-newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
     subprocess.run(
         ["openssl", "req", "-x509", *made.split(), "-keyout", "msk.key", "-out", "msk.pem"],
-        cwd=folder, check=True, capture_output=True,
-    )  # fmt: skip
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
     store = folder / "msk-store.pem"
     store.write_text((folder / "msk.key").read_text() + (folder / "msk.pem").read_text())
     settings = {
@@ -170,8 +172,10 @@ def _release(folder: Path) -> Path:
     folder.mkdir()
     declared = jars.declared_in()
     organisation, name, revision = _JOSE4J
-    line = (f'<dependency org="{organisation}" name="{name}" rev="{revision}" conf="kafka" '
-            'transitive="false"/>')  # fmt: skip
+    line = (
+        f'<dependency org="{organisation}" name="{name}" rev="{revision}" conf="kafka" '
+        'transitive="false"/>'
+    )
     text = (declared / "jars.xml").read_text()
     text = text.replace("</dependencies>", f"{line}\n</dependencies>")
     (folder / "jars.xml").write_text(text)

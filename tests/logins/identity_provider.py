@@ -60,9 +60,10 @@ class IdentityProvider:
                "n": _base64url(modulus), "e": "AQAB"}  # fmt: skip
         (self.folder / "jwks.json").write_text(json.dumps({"keys": [key]}))
         _openssl(
-            self.folder, "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 "
+            self.folder,
+            "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 "
             "-addext subjectAltName=IP:127.0.0.1 -keyout idp.key -out idp.pem",
-        )  # fmt: skip
+        )
 
     def token(self, life_s: float | None = None) -> str:
         """A signed token."""

@@ -40,8 +40,9 @@ def one_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def configured(folder: Path, bootstrap: str = "b:1", **client: str):
     lines = [f"{key} = '{value}'" for key, value in client.items()]
     path = folder / "twin.toml"
-    path.write_text("\n".join(["[cluster]", f'bootstrap = "{bootstrap}"', "[cluster.client]",
-                               *lines]))  # fmt: skip
+    path.write_text(
+        "\n".join(["[cluster]", f'bootstrap = "{bootstrap}"', "[cluster.client]", *lines])
+    )
     return load(path, {})
 
 
@@ -55,11 +56,13 @@ def configured(folder: Path, bootstrap: str = "b:1", **client: str):
         ({"sasl_aws_role_external_id": "x"}, "role_external_id: needs sasl_aws_role_arn"),
         ({"sasl_aws_role_session_name": "x"}, "role_session_name: must be 2 to 64 letters"),
         ({"sasl_aws_secret": "x"}, "sasl_aws_secret: is none of sasl_aws_profile"),
-        ({"sasl_aws_region": "us-east-1"}, "sasl_aws_region: is us-east-1, and bootstrap has an "
-         "address in eu-west-1"),
+        (
+            {"sasl_aws_region": "us-east-1"},
+            "sasl_aws_region: is us-east-1, and bootstrap has an address in eu-west-1",
+        ),
         ({"sasl_mechanism": "PLAIN", "sasl_aws_region": "eu-west-1"}, "needs sasl_mechanism = "),
     ],
-)  # fmt: skip
+)
 def test_a_setting_that_cannot_be_used_is_named_when_the_file_is_read(
     tmp_path: Path, client: dict[str, str], message: str
 ):
@@ -199,11 +202,13 @@ def test_the_java_client_logs_in_with_the_usual_chain_of_credentials():
     ("client", "options"),
     [
         ({"sasl_aws_profile": 'o"ps'}, 'awsProfileName="o\\"ps"'),
-        ({"sasl_aws_role_arn": ROLE, "sasl_aws_role_external_id": "x"},
-         f'awsRoleArn="{ROLE}" awsRoleSessionName="kafka-twin" awsRoleExternalId="x" '
-         f'awsStsRegion="{REGION}"'),
+        (
+            {"sasl_aws_role_arn": ROLE, "sasl_aws_role_external_id": "x"},
+            f'awsRoleArn="{ROLE}" awsRoleSessionName="kafka-twin" awsRoleExternalId="x" '
+            f'awsStsRegion="{REGION}"',
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_profile_or_role_of_the_java_client_has_nobody_else_to_fall_back_to(
     client: dict[str, str], options: str
 ):
@@ -225,10 +230,12 @@ def test_only_who_asks_for_it_gets_the_jar_and_the_region(tmp_path: Path):
 def test_a_bus_in_another_region_is_refused(tmp_path: Path):
     path = tmp_path / "twin.toml"
     sections = (("cluster", "eu-west-1"), ("bus", "us-east-1"))
-    path.write_text("\n".join(
-        f"[{name}]\nbootstrap = 'b:1'\n[{name}.client]\nsecurity_protocol = 'SASL_SSL'\n"
-        f"sasl_mechanism = 'AWS_MSK_IAM'\nsasl_aws_region = '{region}'"
-        for name, region in sections
-    ))  # fmt: skip
+    path.write_text(
+        "\n".join(
+            f"[{name}]\nbootstrap = 'b:1'\n[{name}.client]\nsecurity_protocol = 'SASL_SSL'\n"
+            f"sasl_mechanism = 'AWS_MSK_IAM'\nsasl_aws_region = '{region}'"
+            for name, region in sections
+        )
+    )
     with pytest.raises(ConfigError, match=r"bus\.client\.sasl_aws_region: .*one region"):
         of_java.of_executors(load(path, {}))

@@ -75,10 +75,11 @@ def environment(
 def section(folder: Path, **changed: str) -> dict[str, Any]:
     given = {"sasl_aws_region": REGION} | changed
     return {
-        "security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "AWS_MSK_IAM",
         "ssl_cafile": str(folder / "msk.pem"),
         **{name: value for name, value in given.items() if value},
-    }  # fmt: skip
+    }
 
 
 def why_not(address: str, client: dict[str, Any]) -> str:

@@ -18,9 +18,11 @@ from streaming.runtime.kafka.kerberos import (
 
 OWN = "sasl_kerberos_"
 LOGIN: dict[str, Any] = {
-    "security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI",
-    f"{OWN}keytab": "/etc/kafka-twin.keytab", f"{OWN}principal": "kafka-twin@EXAMPLE.ORG",
-}  # fmt: skip
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "GSSAPI",
+    f"{OWN}keytab": "/etc/kafka-twin.keytab",
+    f"{OWN}principal": "kafka-twin@EXAMPLE.ORG",
+}
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,13 @@ def login(broker: tuple[LocalCluster, str]) -> str:
 
 def section(keytab: Path, principal: str, **changed: str) -> dict[str, Any]:
     return {
-        "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI",
-        "request_timeout_ms": 5_000, f"{OWN}keytab": str(keytab),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "GSSAPI",
+        "request_timeout_ms": 5_000,
+        f"{OWN}keytab": str(keytab),
         f"{OWN}principal": f"{principal}@{REALM}",
         **{f"{OWN}{name}": value for name, value in changed.items()},
-    }  # fmt: skip
+    }
 
 
 def why_not(login: str, client: dict[str, Any]) -> str:

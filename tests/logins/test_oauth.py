@@ -219,8 +219,10 @@ def test_a_setting_that_cannot_be_used_is_named_when_the_file_is_read(
 def test_only_secrets_are_masked(tmp_path: Path):
     config = configured(tmp_path, sasl_mechanism="OAUTHBEARER", **ENDPOINT)
     assert config.shown()["cluster"]["client"] == {
-        "sasl_mechanism": "OAUTHBEARER", **ENDPOINT, f"{OWN}client_secret": "***"
-    }  # fmt: skip
+        "sasl_mechanism": "OAUTHBEARER",
+        **ENDPOINT,
+        f"{OWN}client_secret": "***",
+    }
 
 
 def test_the_java_client_asks_the_same_endpoint(tmp_path: Path):

@@ -57,8 +57,9 @@ def test_the_java_client_gets_the_token_that_is_in_the_file_now(
     for life_s in (600, 900):
         file.write_text(provider.token(life_s))
         assert asked_by_java(made) == (
-            200, {"access_token": file.read_text(), "token_type": "Bearer"}
-        )  # fmt: skip
+            200,
+            {"access_token": file.read_text(), "token_type": "Bearer"},
+        )
     made["kafka.sasl.jaas.config"] = 'clientId="kafka-twin" clientSecret="guessed"'
     assert asked_by_java(made)[0] == 401
 

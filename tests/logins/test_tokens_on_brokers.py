@@ -28,7 +28,7 @@ from tests.logins.identity_provider import (
     SECRET,
     IdentityProvider,
     serving,
-)  # fmt: skip
+)
 from tests.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.logins]
@@ -67,10 +67,11 @@ def login(broker: tuple[LocalCluster, str]) -> str:
 def section(provider: IdentityProvider, **changed: str) -> dict[str, Any]:
     given = {"token_endpoint_url": provider.url, "client_id": CLIENT, "client_secret": SECRET}
     return {
-        "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER",
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
         "request_timeout_ms": 5_000,
         **{f"{OWN}{name}": value for name, value in (given | changed).items() if value},
-    }  # fmt: skip
+    }
 
 
 def why_not(login: str, client: dict[str, Any]) -> str:
@@ -176,9 +177,11 @@ ELSEWHERE = {"token_endpoint_url": "", "client_id": "", "client_secret": ""}
 
 @pytest.fixture(params=["file", "function"])
 def elsewhere(
-    request: pytest.FixtureRequest, provider: IdentityProvider, tmp_path: Path,
+    request: pytest.FixtureRequest,
+    provider: IdentityProvider,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+) -> Iterator[dict[str, Any]]:
     """Settings of clients whose tokens come from a file, or from a function."""
     if request.param == "file":
         with renewing(provider, tmp_path / "token"):

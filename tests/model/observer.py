@@ -190,10 +190,10 @@ class Observer:
     def silent(self) -> list[int]:
         """Brokers that have not answered for a while."""
         return [
-            b for b in BROKERS
-            if b not in self.answering
-            and self.now_ms - self.broker_answered_at_ms[b] > SILENT_MS
-        ]  # fmt: skip
+            b
+            for b in BROKERS
+            if b not in self.answering and self.now_ms - self.broker_answered_at_ms[b] > SILENT_MS
+        ]
 
     def silent_successor(self, p: PlainPartition) -> dict[str, Any] | None:
         """The next leader if it is silent, and who leads once it is fenced too."""

@@ -133,13 +133,14 @@ def state_of(questions: Sequence[Case], elr_enabled: bool) -> ShardState:
                 last_known=tuple(partition["lastKnownElr"]),
                 leader=partition["leader"],
                 offline=tuple(
-                    r for r in replicas
+                    r
+                    for r in replicas
                     if r not in question["acceptable"] and r != partition["leader"]
                 ),
                 logs={r: Log(size_bytes=2 * MIB) for r in question["eligible"]},
                 log=Log(size_bytes=MIB - 1),
             )
-        )  # fmt: skip
+        )
         topics[topic] = {
             "min_insync_replicas": question["minIsr"],
             "unclean_leader_election": int(question["election"] == "UNCLEAN"),

@@ -66,10 +66,12 @@ def test_every_step_leaves_the_state_that_kafka_keeps(
         state = after(state, steps)
         expected = [answer["steps"][number] for answer in answers]
         for name, column in (
-            ("start", state.log_start_offset), ("end", state.log_end_offset),
+            ("start", state.log_start_offset),
+            ("end", state.log_end_offset),
             ("leaderEnd", state.last_fetch_leader_end_offset),
-            ("lastFetchAtMs", state.last_fetch_at_ms), ("caughtUpAtMs", state.caught_up_at_ms),
-        ):  # fmt: skip
+            ("lastFetchAtMs", state.last_fetch_at_ms),
+            ("caughtUpAtMs", state.caught_up_at_ms),
+        ):
             assert column.tolist() == [one[name] for one in expected], (number, name)
         checks = [step["check"] for step in steps]
         verdict = is_caught_up(

@@ -51,10 +51,11 @@ def as_answered(question: Case, answer: Case) -> dict[str, int]:
     """
     end = question["logEnd"]
     return {
-        kind: UNKNOWN if kind in (LATEST_TIERED, PENDING_UPLOAD) and answer[kind] >= end
+        kind: UNKNOWN
+        if kind in (LATEST_TIERED, PENDING_UPLOAD) and answer[kind] >= end
         else answer[kind]
         for kind in (LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD)
-    }  # fmt: skip
+    }
 
 
 def meaning(question: Case, answer: Case) -> PendingUpload:

@@ -7,9 +7,10 @@ from tests.oracle.oracle import Oracle
 
 ELSEWHERE = {
     "diskless.enable",  # KIP-1150
-    "leader.election.eligible.local.log.ms", "leader.election.eligible.local.log.bytes",  # KIP-1303
+    "leader.election.eligible.local.log.ms",
+    "leader.election.eligible.local.log.bytes",  # KIP-1303
     "leader.imbalance.per.broker.percentage",  # before Kafka 4.0
-}  # fmt: skip
+}
 
 
 def test_every_setting_of_topics_replication_retention_and_tiers_is_listed_and_no_other(

@@ -41,8 +41,9 @@ def change(
     topic = kafka.world.topics["t"]
     held = topic.partitions[number]
     leader = -1 if held.leader is None else held.leader
-    return PartitionChange("t", str(topic.topic_id), number, tuple(held.replicas), planned, leader,
-                  held.epoch)  # fmt: skip
+    return PartitionChange(
+        "t", str(topic.topic_id), number, tuple(held.replicas), planned, leader, held.epoch
+    )
 
 
 def plan(*changes: PartitionChange) -> Plan:

@@ -29,10 +29,11 @@ def view(*parts: Partition, **configs: int) -> ClusterView:
 
 def cold_successor() -> ClusterView:
     return view(
-        Partition("t", 0, logs=COLD), Partition("t", 1), Partition("t", 2, logs=COLD, leader=3,
-                                                                   replicas=(2, 1, 3)),
+        Partition("t", 0, logs=COLD),
+        Partition("t", 1),
+        Partition("t", 2, logs=COLD, leader=3, replicas=(2, 1, 3)),
         eligible_local_log_bytes=100,
-    )  # fmt: skip
+    )
 
 
 def test_a_plan_says_what_it_changes_and_what_it_cannot():
@@ -92,8 +93,10 @@ def test_files_are_those_of_kafkas_tools_and_restore_what_was(tmp_path: Path):
     plan = plan_demote(view(Partition("t", 0)), NOW_MS, 1)
     lines = files.write(plan, tmp_path / "out")
     assert [line.split()[0] for line in lines] == [
-        "kafka-reassign-partitions.sh", "kafka-leader-election.sh", "kafka-twin",
-    ]  # fmt: skip
+        "kafka-reassign-partitions.sh",
+        "kafka-leader-election.sh",
+        "kafka-twin",
+    ]
     [new] = json.loads((tmp_path / "out" / files.REASSIGNMENT).read_text())["partitions"]
     [old] = json.loads((tmp_path / "out" / files.RESTORE).read_text())["partitions"]
     assert new == {"topic": "t", "partition": 0, "replicas": [2, 3, 1]}

@@ -154,8 +154,10 @@ def test_what_the_twin_does_not_know_is_not_judged(proposed, says):
         judged(view(Partition("t", 0)), proposed)
 
 
-KAFKA = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 5],
-                                       "log_dirs": ["any", "any"]}]}  # fmt: skip
+KAFKA = {
+    "version": 1,
+    "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 5], "log_dirs": ["any", "any"]}],
+}
 CRUISE_CONTROL = {
     "summary": {"numReplicaMovements": 1},
     "proposals": [{"topicPartition": {"hash": 0, "topic": "t", "partition": 0}, "oldLeader": 1,

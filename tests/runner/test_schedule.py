@@ -89,11 +89,13 @@ def test_a_run_begins_when_those_that_it_waits_for_have_ended(tmp_path: Path) ->
     last = a_run("last", "python", "-c", f"open({str(file)!r})", after=("first",))
     result, printed = played(tmp_path, last, first)
     assert [(each.run.name, each.is_good) for each in result.ended] == [
-        ("first", True), ("last", True),
-    ]  # fmt: skip
+        ("first", True),
+        ("last", True),
+    ]
     assert [line.split("] ")[1] for line in printed if "begins" in line] == [
-        "first begins", "last begins",
-    ]  # fmt: skip
+        "first begins",
+        "last begins",
+    ]
 
 
 def test_a_run_that_cannot_end_in_time_does_not_begin_and_shorter_ones_do(tmp_path: Path) -> None:

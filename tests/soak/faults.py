@@ -159,8 +159,9 @@ def all_killed(soak: Soak) -> None:
         soak.cluster.kill(broker)
     soak.expect(lambda: _has_risk(soak, "cluster_silent"), SAID_WITHIN_S,
                 "the twin does not say that no broker answers")  # fmt: skip
-    soak.expect(lambda: _at_risk(soak, "leader_silent"), SAID_WITHIN_S,
-                "no partition has a silent leader")  # fmt: skip
+    soak.expect(
+        lambda: _at_risk(soak, "leader_silent"), SAID_WITHIN_S, "no partition has a silent leader"
+    )
     soak.cluster.start()
 
 
@@ -170,10 +171,11 @@ def disk_emptied(soak: Soak) -> None:
     broker = soak.rng.choice(list(layout.ids))
     partitions = soak.await_rest()
     alone = [
-        (p["topic"], p["partition"]) for p in partitions
+        (p["topic"], p["partition"])
+        for p in partitions
         if [r["broker"] for r in p["replicas"]] == [broker]
         and (p["replicas"][0]["log_end_offset"] or 0) > 0
-    ]  # fmt: skip
+    ]
     with _noted(soak, "disk emptied", broker):
         _term(soak, broker)
         for disk in layout.disks(broker):
@@ -184,8 +186,9 @@ def disk_emptied(soak: Soak) -> None:
     for topic, number in alone:
         soak.expect(
             lambda topic=topic, number=number: _has_lost(soak, topic, number),
-            SAID_WITHIN_S, f"{topic}-{number} has lost its records, and the twin does not say so",
-        )  # fmt: skip
+            SAID_WITHIN_S,
+            f"{topic}-{number} has lost its records, and the twin does not say so",
+        )
 
 
 def restarts_cut_short(soak: Soak) -> None:
@@ -226,8 +229,9 @@ def elected_unclean(soak: Soak) -> None:
     soak.cluster.start([first])
     offline = soak.stage.until(
         lambda: [p for p in _own(soak.partitions()) if p["leader"] < 0 and _has(p, first)],
-        FENCED_WITHIN_S, "no partition is offline",
-    )  # fmt: skip
+        FENCED_WITHIN_S,
+        "no partition is offline",
+    )
     _elect(soak, _UNCLEAN, offline)
     _wait(soak, SHORT_FREEZE_S)
     soak.cluster.start()
@@ -315,8 +319,9 @@ def _lost_together(soak: Soak, fault: str, brokers: Collection[int]) -> Note:
     )
     led = {
         (p["topic"], p["partition"]): p["next_leaders"]["kafka"]["leader"]
-        for p in answer["partitions"] if p["leader"] in brokers
-    }  # fmt: skip
+        for p in answer["partitions"]
+        if p["leader"] in brokers
+    }
     now_ms = time.time_ns() // 1_000_000
     return Note(fault, dict.fromkeys(led, now_ms), led, now_ms, decides=Decides.LAST)
 
@@ -368,8 +373,9 @@ def _until_lost(soak: Soak, broker: int) -> None:
     """Wait until the twin has observed that the broker leads nothing."""
     soak.stage.until(
         lambda: (led := soak.partitions()) and all(p["leader"] != broker for p in led),
-        FENCED_WITHIN_S, f"broker {broker} still leads partitions",
-    )  # fmt: skip
+        FENCED_WITHIN_S,
+        f"broker {broker} still leads partitions",
+    )
 
 
 def _elect(soak: Soak, kind: int, partitions: Sequence[dict[str, Any]]) -> None:

@@ -198,10 +198,12 @@ def _counted(
     recorded: set[int] = set()
     for record in judged:
         candidates = [
-            n for n in in_span
-            if n not in recorded and moves[n].at_ms <= record.at_ms + AHEAD_MS
+            n
+            for n in in_span
+            if n not in recorded
+            and moves[n].at_ms <= record.at_ms + AHEAD_MS
             and moves[n].new_leader == record.new_leader
-        ]  # fmt: skip
+        ]
         recorded.update(candidates[-1:])
     superseded_ms = []
     for n, following in pairwise(in_span):
@@ -309,8 +311,9 @@ class Comparison:
         kinds = Counter(d.kind for d in self.disagreements)
         lines = [f"{n} leader changes are {kind}" for kind, n in sorted(kinds.items())]
         if self.unlogged:
-            number = counted(len(self.unlogged), "partition of the record is",
-                             "partitions of the record are")  # fmt: skip
+            number = counted(
+                len(self.unlogged), "partition of the record is", "partitions of the record are"
+            )
             lines.append(f"{number} in no log")
         if not self.kafka:
             lines.append("Kafka's log has no leader change")

@@ -118,10 +118,11 @@ def judge_past(
                 wrong.append(f"{time_text(at_ms)} is known, and its cycle was not archived")
             near = times[until - 2 : until + 1 : 2]
             differs = _different(
-                true.view.states, found.view.states,
+                true.view.states,
+                found.view.states,
                 lambda near=near: [replay.view(each).view.states for each in near],
                 found.filled,
-            )  # fmt: skip
+            )
             if differs:
                 wrong.append(f"{time_text(at_ms)}: {', '.join(differs)}")
                 continue
@@ -151,9 +152,11 @@ def _archived(tables: ArchiveTables) -> set[tuple[int, int]]:
 
 
 def _different(
-    true: list[ShardState], found: list[ShardState],
-    beside: Callable[[], list[list[ShardState]]], is_filled: bool,
-) -> list[str]:  # fmt: skip
+    true: list[ShardState],
+    found: list[ShardState],
+    beside: Callable[[], list[list[ShardState]]],
+    is_filled: bool,
+) -> list[str]:
     """Names of the columns of decisions that differ from those of the replay.
 
     Args:

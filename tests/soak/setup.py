@@ -154,8 +154,9 @@ class Soak:
         tables = ArchiveTables(self.config.archive.path)
         self.stage.until(
             lambda: min(tables.newest_cycles().values(), default=0) >= at_ms - ARCHIVED_UNTIL_MS,
-            ARCHIVED_WITHIN_S, "the archive stands still",
-        )  # fmt: skip
+            ARCHIVED_WITHIN_S,
+            "the archive stands still",
+        )
 
     def _at_rest(self) -> list[dict[str, Any]]:
         summary = self.stage.api("summary") or {"up": False}

@@ -40,9 +40,7 @@ def moves(*leaders_at: tuple[int, int], first: int = 1) -> list[Change]:
 
 def record(at_ms: int, old: int, new: int, **other: Any) -> Prediction:
     values = {"cause": "loss", "result": "right", "overtaken_by": "", "predicted_leader": new}
-    return Prediction(
-        *KEY, at_ms=at_ms, old_leader=old, new_leader=new, **(values | other)
-    )  # fmt: skip
+    return Prediction(*KEY, at_ms=at_ms, old_leader=old, new_leader=new, **(values | other))
 
 
 def compared(changes: list[Change], *records: Prediction) -> Agreement:
@@ -198,9 +196,11 @@ def test_more_than_five_percent_overtaken_or_unforeseen_are_an_objection(result:
 def test_more_may_be_overtaken_while_several_brokers_are_away() -> None:
     rows = [
         *(record(n, 1, 2) for n in range(1, 100)),
-        *(record(n, 1, 2, result="overtaken", overtaken_by="broker", predicted_leader=3)
-          for n in range(101, 130)),
-    ]  # fmt: skip
+        *(
+            record(n, 1, 2, result="overtaken", overtaken_by="broker", predicted_leader=3)
+            for n in range(101, 130)
+        ),
+    ]
     assert own_record(rows).objections
     assert not own_record(rows, [Span(100, 130)]).objections
     assert own_record(rows, [Span(100, 115)]).objections

@@ -17,8 +17,10 @@ def test_a_programs_memory_is_that_of_all_processes_below_it() -> None:
         20: Process(1, 30, b"python -m streaming exporter"),
     }
     assert parts(running, {"query": 10, "exporter": 20, "ended": 99}) == {
-        "query": 1_100, "query workers": 120, "exporter": 30,
-    }  # fmt: skip
+        "query": 1_100,
+        "query workers": 120,
+        "exporter": 30,
+    }
 
 
 def test_this_process_is_found_with_its_memory() -> None:

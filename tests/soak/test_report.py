@@ -60,13 +60,14 @@ def test_a_soak_in_which_everything_agrees_is_passed() -> None:
         ({"past": PastResult(equal=299, wrong=["3:00: leader"])}, "the archive: 3:00: leader"),
         ({"restarts": 1}, "programs: 1 of them ended and were started again"),
         ({"notes": NoteResult()}, "noted predictions: none came true"),
-        ({"own": own_record([]), "counted": 0},
-         "own record: no leader change was predicted right"),
-        ({"comparison": Comparison(1, 1, 0, [], [], [])},
-         "Kafka's log: 1 of 1 records are of no change"),
+        ({"own": own_record([]), "counted": 0}, "own record: no leader change was predicted right"),
+        (
+            {"comparison": Comparison(1, 1, 0, [], [], [])},
+            "Kafka's log: 1 of 1 records are of no change",
+        ),
         ({"memory": {"exporter": samples(116)}}, "memory: exporter grew from 100 to 116 MiB"),
     ],
-)  # fmt: skip
+)
 def test_each_part_can_object(other: dict[str, Any], objection: str) -> None:
     assert report(**other).objections() == [objection]
 

@@ -102,9 +102,10 @@ def test_a_client_secret_in_a_file_is_seen_and_a_token_is_not(tmp_path: Path) ->
     oauth = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
     own = "sasl_oauthbearer_"
     by_secret = oauth | {
-        f"{own}token_endpoint_url": "https://login.test/token", f"{own}client_id": "twin",
+        f"{own}token_endpoint_url": "https://login.test/token",
+        f"{own}client_id": "twin",
         f"{own}client_secret_file": str(secret),
-    }  # fmt: skip
+    }
     secret.write_text("first-of-them")
     files = ClientFiles(by_secret)
     secret.write_text("second-of-them")

@@ -61,8 +61,9 @@ def test_spark_gives_the_reports_of_a_batch_to_the_driver_and_not_to_the_sink():
     assert done.stdout.splitlines()[-2:] == ["MA==,Mw==", "['1', '2', '4', '5']"]
 
 
-@pytest.mark.parametrize("progress", [{}, {"observedMetrics": {}},
-                                      {"observedMetrics": {"shard_reports": ("",)}}])  # fmt: skip
+@pytest.mark.parametrize(
+    "progress", [{}, {"observedMetrics": {}}, {"observedMetrics": {"shard_reports": ("",)}}]
+)
 def test_a_batch_without_output_has_no_reports(progress):
     assert list(reports_of(progress, {})) == []
 

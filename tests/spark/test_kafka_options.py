@@ -20,9 +20,11 @@ def test_a_plain_cluster_needs_only_its_address():
 
 def test_scram_becomes_a_jaas_line_with_its_quotes_escaped():
     made = options(
-        security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512",
-        sasl_plain_username="twin", sasl_plain_password='p"\\w',
-    )  # fmt: skip
+        security_protocol="SASL_SSL",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_plain_username="twin",
+        sasl_plain_password='p"\\w',
+    )
     assert made["kafka.security.protocol"] == "SASL_SSL"
     assert made["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
     assert made["kafka.sasl.jaas.config"] == (
@@ -38,9 +40,11 @@ def test_tls_files_are_given_as_pem(tmp_path):
     written = subprocess.run(key, check=True, capture_output=True, text=True).stdout
     (tmp_path / "key.pem").write_text(written)
     made = options(
-        ssl_cafile=str(tmp_path / "ca.pem"), ssl_certfile=str(tmp_path / "cert.pem"),
-        ssl_keyfile=str(tmp_path / "key.pem"), ssl_check_hostname=False,
-    )  # fmt: skip
+        ssl_cafile=str(tmp_path / "ca.pem"),
+        ssl_certfile=str(tmp_path / "cert.pem"),
+        ssl_keyfile=str(tmp_path / "key.pem"),
+        ssl_check_hostname=False,
+    )
     assert made["kafka.ssl.truststore.type"] == made["kafka.ssl.keystore.type"] == "PEM"
     assert made["kafka.ssl.truststore.certificates"] == "AUTHORITY"
     assert made["kafka.ssl.keystore.certificate.chain"] == "CERT"

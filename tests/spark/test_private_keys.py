@@ -81,8 +81,10 @@ def test_a_key_of_another_certificate_is_refused(tmp_path: Path):
     (tmp_path / "cert.pem").write_text(pairs[0][0])
     for (_, key), fits in zip(pairs, (True, False), strict=True):
         (tmp_path / "key.pem").write_text(key)
-        client = {"ssl_certfile": str(tmp_path / "cert.pem"),
-                  "ssl_keyfile": str(tmp_path / "key.pem")}  # fmt: skip
+        client = {
+            "ssl_certfile": str(tmp_path / "cert.pem"),
+            "ssl_keyfile": str(tmp_path / "key.pem"),
+        }
         if fits:
             assert "kafka.ssl.keystore.key" in kafka_options("b:1", client)
             continue

@@ -145,8 +145,9 @@ def test_files_of_a_checkpoint_have_a_manager_of_their_own_only_if_it_is_a_folde
     """On HDFS Spark's default replaces a file in one step, and that of folders does not."""
     managers = []
     for checkpoint in (str(tmp_path), tmp_path.as_uri(), "hdfs://namenode/twin"):
-        result = probed(tmp_path, sys.executable, master="local[1]",
-                        KAFKA_TWIN_QUERY_CHECKPOINT=checkpoint)  # fmt: skip
+        result = probed(
+            tmp_path, sys.executable, master="local[1]", KAFKA_TWIN_QUERY_CHECKPOINT=checkpoint
+        )
         name = result["settings"]["spark.sql.streaming.checkpointFileManagerClass"]
         managers.append(name and name.rpartition(".")[2])
     assert managers == ["FileSystemBasedCheckpointFileManager"] * 2 + [None]

@@ -51,8 +51,10 @@ class Hdfs:
         command = [jars.java(), *jars.QUICK_START, "-Xmx256m", "-cp", _classpath(self._folder)]
         subprocess.run(
             [*command, f"{_SERVERS}.namenode.NameNode", "-format", "-nonInteractive"],
-            check=True, capture_output=True, timeout=_STARTS_WITHIN_S,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+            timeout=_STARTS_WITHIN_S,
+        )
         with (self._folder / "hdfs.log").open("ab") as log:
             for server in ("namenode.NameNode", "datanode.DataNode"):
                 process = subprocess.Popen(

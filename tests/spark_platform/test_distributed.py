@@ -57,8 +57,9 @@ def configured(path: Path, bootstrap: str, files: str) -> Config:
 def packaged(folder: Path, config: Path, master: str) -> str:
     """The line that starts the query."""
     command = [sys.executable, "-m", "streaming", "--config", str(config), "spark-package"]
-    done = subprocess.run([*command, "--master", master, str(folder)], capture_output=True,
-                          text=True, timeout=200)  # fmt: skip
+    done = subprocess.run(
+        [*command, "--master", master, str(folder)], capture_output=True, text=True, timeout=200
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

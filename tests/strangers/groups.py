@@ -86,8 +86,9 @@ class Writer(Background):
             topic, partition = places[number % len(places)]
             number += 1
             try:
-                sent = producer.send(topic, RECORD, key=str(number % 7).encode(),
-                                     partition=partition)  # fmt: skip
+                sent = producer.send(
+                    topic, RECORD, key=str(number % 7).encode(), partition=partition
+                )
                 sent.add_callback(self._written)
                 sent.add_errback(self._failed)
             except KafkaError as error:
@@ -128,9 +129,11 @@ class Writer(Background):
 def open_transaction(bootstrap: str, topic: str) -> Iterator[None]:
     """A transaction that has written to partition 0 and stays open for the block."""
     producer = KafkaProducer(
-        bootstrap_servers=bootstrap, acks="all", transactional_id=f"of-{topic}",
+        bootstrap_servers=bootstrap,
+        acks="all",
+        transactional_id=f"of-{topic}",
         transaction_timeout_ms=TRANSACTION_MS,
-    )  # fmt: skip
+    )
     producer.init_transactions()
     producer.begin_transaction()
     producer.send(topic, RECORD, partition=0)

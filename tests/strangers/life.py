@@ -173,8 +173,9 @@ def topic_grown(life: Life) -> str:
     life.living[topic] = life.stranger.topics[topic] = count
     life.stranger.until(
         lambda: sum(key[0] == topic for key in life.client.partitions(1, [topic])) == count,
-        60, f"{topic} does not grow",
-    )  # fmt: skip
+        60,
+        f"{topic} does not grow",
+    )
     life.write(topic)
     return f"{topic} to {count}"
 
@@ -217,10 +218,12 @@ def _reassigned(life: Life, key: Key, brokers: list[int]) -> str:
     with life.stranger.admin() as admin:
         admin.alter_partition_reassignments({TopicPartition(*key): brokers})
     life.stranger.until(
-        lambda: (now := life.client.partition(1, *key)).is_in_sync
-        and set(now.replicas) == set(brokers),
-        120, f"{key} does not move",
-    )  # fmt: skip
+        lambda: (
+            (now := life.client.partition(1, *key)).is_in_sync and set(now.replicas) == set(brokers)
+        ),
+        120,
+        f"{key} does not move",
+    )
     return f"{key[0]}-{key[1]} to {brokers}"
 
 
@@ -304,9 +307,10 @@ def log_dir_taken_away(life: Life) -> str:
     disk.write_text("not a folder\n")
     try:
         life.stranger.until(
-            lambda: not life.stranger.in_sync(), DISK_FAILS_WITHIN_S,
+            lambda: not life.stranger.in_sync(),
+            DISK_FAILS_WITHIN_S,
             f"broker {broker} does not notice that a log directory is gone",
-        )  # fmt: skip
+        )
         life.agree(f"a log directory of broker {broker} is gone")
         life.objections += lasting(
             life.stranger,

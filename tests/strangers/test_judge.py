@@ -18,9 +18,7 @@ from tests.strangers.kinds import INTERNAL, KINDS, LONGEST_NAME, assignment, kin
 KEY = ("t", 0)
 ID = bytes(range(16))
 AT = Offsets(0, 10, 100)
-WHOLE = PartitionState(
-    ID, 1, 3, (1, 2, 3), frozenset({1, 2, 3}), frozenset(), frozenset()
-)  # fmt: skip
+WHOLE = PartitionState(ID, 1, 3, (1, 2, 3), frozenset({1, 2, 3}), frozenset(), frozenset())
 
 
 def seen(state: PartitionState = WHOLE, **gauges: int) -> KafkaView:
@@ -113,17 +111,19 @@ def test_false_and_missing_risks_are_named() -> None:
     view = seen(replace(WHOLE, isr=frozenset({1, 2})))
     lines = false_risks(view, {KEY: AT}, {KEY: served(risks=["isr_thrash"])})
     assert [line.split(" (")[0] for line in lines] == [
-        "t-0: isr_thrash is false", "t-0: at_min_isr is missing",
-    ]  # fmt: skip
+        "t-0: isr_thrash is false",
+        "t-0: at_min_isr is missing",
+    ]
     assert false_risks(view, {KEY: AT}, {KEY: served(risks=["at_min_isr"])}) == []
 
 
 def test_records_that_were_lost_must_be_a_risk_and_others_must_not() -> None:
     lost = {(WHOLE.topic_id, KEY[1])}
     for risks, truth, expected in (
-        (["records_lost"], lost, []), ([], lost, ["t-0: records_lost is missing"]),
+        (["records_lost"], lost, []),
+        ([], lost, ["t-0: records_lost is missing"]),
         (["records_lost"], set(), ["t-0: records_lost is false"]),
-    ):  # fmt: skip
+    ):
         lines = false_risks(seen(), {KEY: AT}, {KEY: served(risks=risks)}, truth)
         assert [line.split(" (")[0] for line in lines] == expected
 

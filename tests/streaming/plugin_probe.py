@@ -48,8 +48,9 @@ def main(folder: Path) -> None:
         cycle.write_bytes(join([read, *map(encode, frames)]))
     processor = TwinProcessor(1, "snapshots", "events", enabled_proposals(config))
     tester = TwsTester(processor)
-    row = Row(key="c/0", value=cycle.read_bytes(), topic="o", partition=0, offset=0,
-              timestamp_ms=NOW_MS)  # fmt: skip
+    row = Row(
+        key="c/0", value=cycle.read_bytes(), topic="o", partition=0, offset=0, timestamp_ms=NOW_MS
+    )
     sent = tester.test("c/0", [row])
     [snapshot] = [bytes(each.value) for each in sent if each.topic == "snapshots"]
     held = folder / "state"

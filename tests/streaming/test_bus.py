@@ -43,8 +43,10 @@ def test_keys_name_cluster_and_shard() -> None:
 
 def test_topics_carry_the_prefix() -> None:
     assert list(bus.topics(Config(bus=BusConfig(prefix="x")))) == [
-        "x.observations", "x.snapshots", "x.events"
-    ]  # fmt: skip
+        "x.observations",
+        "x.snapshots",
+        "x.events",
+    ]
 
 
 def test_snapshots_are_compacted_and_the_rest_expires() -> None:

@@ -22,8 +22,9 @@ def test_a_setting_of_a_topic_wins_with_and_without_quotes(name: str, tmp_path: 
     config = loaded(tmp_path, f"[bus.topics.snapshots]\n{name} = 600000\nmin.insync.replicas = 2")
     assert bus.topic_configs(config)["kafka-twin.snapshots"] == {
         **bus.topic_configs(Config())["kafka-twin.snapshots"],
-        "segment.ms": "600000", "min.insync.replicas": "2",
-    }  # fmt: skip
+        "segment.ms": "600000",
+        "min.insync.replicas": "2",
+    }
 
 
 def test_default_leaves_each_setting_out_that_is_not_needed(tmp_path: Path) -> None:
@@ -50,10 +51,11 @@ def test_the_settings_that_can_be_left_out_are_those_of_the_twin() -> None:
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     config = loaded(
-        tmp_path, "[bus.topics.snapshots]\nsegment.ms = 600000",
+        tmp_path,
+        "[bus.topics.snapshots]\nsegment.ms = 600000",
         KAFKA_TWIN_BUS_TOPICS_SNAPSHOTS_SEGMENT_MS="default",
         KAFKA_TWIN_BUS_TOPICS_EVENTS_RETENTION_MS="86400000",
-    )  # fmt: skip
+    )
     configs = bus.topic_configs(config)
     assert "segment.ms" not in configs["kafka-twin.snapshots"]
     assert configs["kafka-twin.events"]["retention.ms"] == "86400000"

@@ -110,9 +110,11 @@ def test_defaults_of_an_image_are_below_the_file_and_the_environment_above_it(tm
     below = tmp_path / "defaults.toml"
     below.write_text("[exporter]\nhost = '::'\nport = 1\n[metrics]\ntap_port = 9411\n")
     config = loaded(
-        tmp_path, "[exporter]\nhost = '127.0.0.1'\n[cluster]\nname = 'west'",
-        KAFKA_TWIN_DEFAULTS=str(below), KAFKA_TWIN_EXPORTER_PORT="2",
-    )  # fmt: skip
+        tmp_path,
+        "[exporter]\nhost = '127.0.0.1'\n[cluster]\nname = 'west'",
+        KAFKA_TWIN_DEFAULTS=str(below),
+        KAFKA_TWIN_EXPORTER_PORT="2",
+    )
     assert (config.exporter.host, config.exporter.port) == ("127.0.0.1", 2)
     assert (config.metrics.tap_port, config.cluster.name) == (9_411, "west")
     alone = load(None, {"KAFKA_TWIN_DEFAULTS": str(below)})
@@ -157,10 +159,11 @@ def test_a_wrong_variable_is_named(name, value, says):
 
 def test_metrics_are_asked_for_by_a_template_and_by_broker(tmp_path):
     config = loaded(
-        tmp_path, "[collector.metrics_urls]\n2 = 'https://b/metrics'",
+        tmp_path,
+        "[collector.metrics_urls]\n2 = 'https://b/metrics'",
         KAFKA_TWIN_COLLECTOR_METRICS_URL="http://{host}:7071/metrics?broker={broker}&at={port}",
         KAFKA_TWIN_COLLECTOR_METRICS_INTERVAL_MS="2000",
-    )  # fmt: skip
+    )
     assert config.collector.metrics_url.startswith("http://{host}:7071")
     assert config.collector.metrics_urls == {"2": "https://b/metrics"}
     assert config.collector.metrics_interval_ms == 2_000
@@ -181,9 +184,10 @@ def test_a_broker_has_its_own_capacity_or_that_of_all(tmp_path):
 
 def test_secrets_come_from_the_environment_and_are_never_shown(tmp_path):
     config = loaded(
-        tmp_path, "[cluster.client]\nsecurity_protocol = 'SASL_SSL'",
+        tmp_path,
+        "[cluster.client]\nsecurity_protocol = 'SASL_SSL'",
         KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD="hunter2",
-    )  # fmt: skip
+    )
     assert config.cluster.client["sasl_plain_password"] == "hunter2"
     assert "hunter2" not in str(config.shown())
     assert config.shown()["cluster"]["client"]["security_protocol"] == "SASL_SSL"

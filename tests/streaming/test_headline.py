@@ -17,9 +17,11 @@ AWAY_S = 600.0  # 08:10:00 by the clock of the cycles
 
 
 def after(
-    parts: Sequence[Growing], free_gb: float, own: Mapping[str, int] | None = None,
+    parts: Sequence[Growing],
+    free_gb: float,
+    own: Mapping[str, int] | None = None,
     seconds: Sequence[float] = MINUTES,
-) -> ShardState:  # fmt: skip
+) -> ShardState:
     """The cluster's own shard half an hour after the first cycle."""
     configs = {part.topic: TIERED | (own or {}) for part in parts}
     of_cycles = cycles(parts, volumes(free_gb), configs, seconds)

@@ -80,10 +80,12 @@ def test_every_command_starts(installed: Installed) -> None:
 def test_the_exporter_serves_the_console(installed: Installed) -> None:
     port = free_base_port(1)
     process = subprocess.Popen(
-        [str(installed.bin / "kafka-twin"), "exporter"], cwd=installed.folder,
+        [str(installed.bin / "kafka-twin"), "exporter"],
+        cwd=installed.folder,
         env=installed.environment | {"KAFKA_TWIN_EXPORTER_PORT": f"{port}"},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         url = f"http://127.0.0.1:{port}/console"
         until(lambda: get(f"{url}/index.html")[0] == 200, 60, "no console")

@@ -31,9 +31,11 @@ from twin.tables.state import Brokers, Partitions
 from twin.totals import shard_totals
 
 STATE = a_state(
-    Partition("orders"), Partition("orders-eu", isr=(1, 2)), Partition("audit", replicas=(1,)),
+    Partition("orders"),
+    Partition("orders-eu", isr=(1, 2)),
+    Partition("audit", replicas=(1,)),
     brokers=(1, 2, 3, 4),
-)  # fmt: skip
+)
 
 
 def test_partitions_are_counted_now_and_after_the_loss_of_each_broker():

@@ -77,8 +77,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Report]:
 def test_its_tables_risks_and_alerts_are_in_the_catalog(both: tuple[Report, Report]) -> None:
     with_package, without = both
     assert {*with_package["tables"]} - {*without["tables"]} == {
-        "held_disk_temperatures", "leader_disks"
-    }  # fmt: skip
+        "held_disk_temperatures",
+        "leader_disks",
+    }
     assert with_package["risks"]["leader_disk_hot"] == "KafkaTwinLeaderDiskHot"
     assert "leader_disk_hot" not in without["risks"]
 
@@ -210,5 +211,6 @@ def test_a_program_that_is_given_such_a_package_ends_with_that_line(
         env=environment(installed(project, tmp_path)), capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (
-        1, "Error: entry point kafka_twin.rules:mine of package mine must name a module\n"
-    )  # fmt: skip
+        1,
+        "Error: entry point kafka_twin.rules:mine of package mine must name a module\n",
+    )

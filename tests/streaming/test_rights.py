@@ -15,8 +15,10 @@ from streaming.cli.main import main
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config, QueryConfig
 
 CONTAINS = {
-    "READ": {"DESCRIBE"}, "WRITE": {"DESCRIBE"}, "ALTER_CONFIGS": {"DESCRIBE_CONFIGS"},
-}  # fmt: skip
+    "READ": {"DESCRIBE"},
+    "WRITE": {"DESCRIBE"},
+    "ALTER_CONFIGS": {"DESCRIBE_CONFIGS"},
+}
 """Operations that Kafka's authorizer grants with another one."""
 
 
@@ -49,9 +51,7 @@ def test_a_right_to_read_all_topics_contains_most_others():
 def test_each_says_what_is_lost_and_who_needs_it():
     for right in rights(Config()):
         assert right.without == "; ".join(WITHOUT[what] for what in right.wants)
-        assert set(right.programs) <= {
-            "collector", "query", "exporter", "tap", "plan", "archive"
-        }  # fmt: skip
+        assert set(right.programs) <= {"collector", "query", "exporter", "tap", "plan", "archive"}
         assert right.programs
         for what in right.wants:
             assert right_for(Config(), what) == right
@@ -149,12 +149,16 @@ def test_for_users_of_aws_a_policy_grants_what_acls_cannot():
         "Connect", "DescribeCluster", "DescribeClusterDynamicConfiguration", "WriteDataIdempotently"
     }  # fmt: skip
     assert granted[f"{at}:topic/CLUSTER/*/*"] == {
-        "DescribeTopic", "DescribeTopicDynamicConfiguration", "ReadData"
-    }  # fmt: skip
+        "DescribeTopic",
+        "DescribeTopicDynamicConfiguration",
+        "ReadData",
+    }
     assert granted[f"{at}:topic/CLUSTER/*/kafka-twin.*"] == {"CreateTopic"}
     assert granted[f"{at}:topic/CLUSTER/*/kafka-twin.events"] == {
-        "DescribeTopic", "ReadData", "WriteData"
-    }  # fmt: skip
+        "DescribeTopic",
+        "ReadData",
+        "WriteData",
+    }
     assert granted[f"{at}:transactional-id/CLUSTER/*/*"] == {"DescribeTransactionalId"}
     assert granted[f"{at}:group/CLUSTER/*/*"] == {"DescribeGroup"}
     assert not any("Alter" in action for actions in granted.values() for action in actions)

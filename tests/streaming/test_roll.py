@@ -53,10 +53,14 @@ def test_a_plan_lists_every_broker_that_the_twin_knows():
 def test_a_plan_by_racks_says_the_rack():
     answer = plan_roll(a_view(), (), Terms(), NOW_MS, by_rack=True)
     assert [(b["rack"], b["brokers"]) for b in answer.data()["batches"]] == [
-        ("az-b", [2, 5]), ("az-c", [3, 6]), ("az-a", [4, 1])
-    ]  # fmt: skip
-    assert [b["brokers"] for b in plan_roll(a_view(), (), Terms(), NOW_MS, by_rack=True,
-                                            most=1).data()["batches"]][-1] == [1]  # fmt: skip
+        ("az-b", [2, 5]),
+        ("az-c", [3, 6]),
+        ("az-a", [4, 1]),
+    ]
+    assert [
+        b["brokers"]
+        for b in plan_roll(a_view(), (), Terms(), NOW_MS, by_rack=True, most=1).data()["batches"]
+    ][-1] == [1]
 
 
 def test_a_broker_that_may_not_go_is_said_with_the_reason():

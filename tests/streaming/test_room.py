@@ -60,8 +60,9 @@ def test_of_several_lost_brokers_each_is_replaced():
     parts = [Growing(replicas=(1, 3)), Growing("u", replicas=(2, 3))]
     data, _ = asked("lose", shards(parts), broker=[1, 2])
     assert [(each["broker"], each["needed_bytes"]) for each in data["room"]] == [
-        (1, HELD), (2, HELD),
-    ]  # fmt: skip
+        (1, HELD),
+        (2, HELD),
+    ]
 
 
 def test_without_the_shard_of_the_cluster_nobody_knows():

@@ -30,11 +30,12 @@ TESTS = {
     "twin/rules/replication/isr_shrink_near.py": ["tests/twin/test_isr_shrink_near.py"],
     "twin/cluster_rules/disks/disk_skew.py": ["tests/twin/test_disk_skew.py"],
     "streaming/collector/sources/quorum.py": [
-        "tests/collector/test_quorum.py", "tests/collector/test_problems.py",
+        "tests/collector/test_quorum.py",
+        "tests/collector/test_problems.py",
     ],
     "streaming/questions/min_isr.py": ["tests/streaming/test_min_isr.py"],
     "twin/proposals/kip501_election.py": ["tests/twin/test_election_rules.py"],
-}  # fmt: skip
+}
 """The tests of an addition, by the file that is copied for it."""
 
 

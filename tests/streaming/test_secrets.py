@@ -55,8 +55,9 @@ BESIDE = {
 }
 SECRETS = st.text(
     st.characters(min_codepoint=32, max_codepoint=0x2FF, blacklist_categories=("Cc",)),
-    min_size=2, max_size=24,
-).map(lambda text: f"Zq{text.strip()}9!")  # fmt: skip
+    min_size=2,
+    max_size=24,
+).map(lambda text: f"Zq{text.strip()}9!")
 """They begin with letters that no message has."""
 
 

@@ -60,8 +60,9 @@ def test_another_master_is_refused_in_one_line(master: str, tmp_path: Path) -> N
 def test_a_checkpoint_that_executors_would_not_find_is_refused_before_anything_is_packed(
     tmp_path: Path,
 ) -> None:
-    result = invoked(str(tmp_path / "package"), "--master", "yarn",
-                     KAFKA_TWIN_QUERY_CHECKPOINT="/var/twin")  # fmt: skip
+    result = invoked(
+        str(tmp_path / "package"), "--master", "yarn", KAFKA_TWIN_QUERY_CHECKPOINT="/var/twin"
+    )
     assert result.exit_code == 1
     assert "query.checkpoint: /var/twin is a folder of this machine" in result.output
     assert not (tmp_path / "package").exists()

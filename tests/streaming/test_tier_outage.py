@@ -44,9 +44,11 @@ def asked(
 
 
 def shards(
-    free_gb: float, parts: Sequence[Growing], groups: Sequence[Group] = (),
+    free_gb: float,
+    parts: Sequence[Growing],
+    groups: Sequence[Group] = (),
     configs: Mapping[str, Mapping[str, int]] | None = None,
-) -> tuple[ShardState, ShardState]:  # fmt: skip
+) -> tuple[ShardState, ShardState]:
     settings = {name: dict(own) for name, own in (configs or {"orders": HOUR}).items()}
 
     def with_groups(frames: list[Frame], at_ms: int) -> tuple[list[Frame], int]:
@@ -182,8 +184,10 @@ def test_of_a_cluster_that_nobody_has_reported_yet_nothing_is_foretold():
     assert question.data(ClusterView(), {})["survived"] == "unknown"
     data = question.data(a_view(state), {})
     assert (data["survived"], data["survived_s"], data["brokers"][0]["missing_bytes"]) == (
-        "unknown", None, None,
-    )  # fmt: skip
+        "unknown",
+        None,
+        None,
+    )
     assert "When disks are full is unknown." in question.text(data).lines
     assert data["on_no_disk"]["partitions"] == 1, "what shards know is said"
 

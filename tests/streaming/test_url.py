@@ -161,7 +161,7 @@ def test_more_rows_than_an_exporter_lists_are_counted():
         ("whatif bootstrap --broker 1 --new", "broker 1 is there already, so it is not new"),
         ("gate restart --broker 9", "there is no broker 9; brokers are 1, 2, 3"),
     ],
-)  # fmt: skip
+)
 def test_what_the_exporter_refuses_is_one_clear_line(url: str, arguments: str, why: str):
     done = run(url, *arguments.split())
     assert done.exit_code == (2 if arguments.startswith("gate") else 1)
@@ -210,8 +210,9 @@ def test_nobody_who_listens_is_one_clear_line():
     url = f"http://127.0.0.1:{free_base_port(1)}"
     done = run(url, "whatif", "lose", "--broker", "1")
     assert (done.exit_code, done.output) == (
-        1, f"Error: {url}: does not answer: Connection refused\n"
-    )  # fmt: skip
+        1,
+        f"Error: {url}: does not answer: Connection refused\n",
+    )
     assert run(url, "gate", "restart", "--broker", "1").exit_code == 2
 
 

@@ -85,8 +85,10 @@ def test_images_are_named_after_the_version_of_the_project() -> None:
 def test_it_has_programs_and_what_they_read_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {
-        "grafana", "streaming", "twin",
-    }  # fmt: skip
+        "grafana",
+        "streaming",
+        "twin",
+    }
     assert {"streaming/submit/query.py", "streaming/packing/log4j2.properties"} <= set(names)
     assert "streaming/exporter/console/index.html" in names
     for file in ("jars.xml", "jars.sha256", "jmx/kafka.yml", "alertmanager/alertmanager.yml"):

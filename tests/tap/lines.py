@@ -61,9 +61,10 @@ def fetch(
         "forgottenTopicsData": [{"topicId": topic, "partitions": list(forgets)}] if forgets else [],
     }  # fmt: skip
     response = {
-        "errorCode": error, "sessionId": session if opened is None else opened,
+        "errorCode": error,
+        "sessionId": session if opened is None else opened,
         "responses": [{"topicId": topic, "partitions": answers}] if answers else [],
-    }  # fmt: skip
+    }
     return request_line(at_ms, 1, request, response, f"broker-{follower}-fetcher-0",
                         remoteTimeMs=waited_ms, sendTimeMs=0.4)  # fmt: skip
 

@@ -47,8 +47,10 @@ def test_it_serves_what_is_declared_of_each_broker(tmp_path: Path):
     assert scraped.value("tap_behind_bytes") == 0
     assert scraped.value("tap_messages_total") == 0
     assert {labels["what"] for labels, _ in scraped.series("tap_dropped_total")} == {
-        "rows", "unknown_topic", "messages"
-    }  # fmt: skip
+        "rows",
+        "unknown_topic",
+        "messages",
+    }
 
 
 @needs_promtool

@@ -119,8 +119,10 @@ class TestSecondsUntilWarm:
         """Unlimited is another value than unknown."""
         first = Log(end=901, local_start=1, size_bytes=9_000, started_ms=NOW_MS - 1_000)
         later = replace(first, end=1_001, size_bytes=10_000)
-        on = {"local_retention_ms": "eligible_local_log_ms",
-              "local_retention_bytes": "eligible_local_log_bytes"}[unread]  # fmt: skip
+        on = {
+            "local_retention_ms": "eligible_local_log_ms",
+            "local_retention_bytes": "eligible_local_log_bytes",
+        }[unread]
         assert self.seconds(first, later, **{on: 60_000}) > 0
         assert math.isnan(self.seconds(first, later, **{on: 60_000, unread: NOT_SET}))
 
@@ -167,11 +169,13 @@ class TestSecondsUntilWarm:
         ({"eligible_local_log_ms": 9, "local_retention_ms": 9}, False),
         ({"eligible_local_log_ms": 9}, False),
         ({"eligible_local_log_ms": 9, "local_retention_ms": 8, "remote_storage": 0}, False),
-        ({"eligible_local_log_ms": 9, "local_retention_ms": 8, "eligible_local_log_bytes": 5},
-         False),
+        (
+            {"eligible_local_log_ms": 9, "local_retention_ms": 8, "eligible_local_log_bytes": 5},
+            False,
+        ),
         ({}, False),
     ],
-)  # fmt: skip
+)
 def test_a_threshold_is_unreachable_when_no_condition_can_be_met(config, expected):
     state = a_state(topics={"t": {"remote_storage": 1} | config})
     assert is_unreachable(state[TopicConfigs]).tolist() == [expected]

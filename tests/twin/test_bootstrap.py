@@ -107,8 +107,9 @@ def bootstrap(state: ShardState, on: bool) -> Bootstrap:
 
 @pytest.mark.parametrize(
     ("tiered", "feature", "start", "local", "pending", "end", "kafka", "path", "begins"),
-    [row[1:] for row in SCENARIOS], ids=[row[0] for row in SCENARIOS],
-)  # fmt: skip
+    [row[1:] for row in SCENARIOS],
+    ids=[row[0] for row in SCENARIOS],
+)
 class TestScenarios:
     def test_the_follower_decides_as_in_kafkas_own_test(
         self, tiered, feature, start, local, pending, end, kafka, path, begins

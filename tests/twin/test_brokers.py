@@ -75,8 +75,9 @@ def test_its_rack_is_that_of_the_collector_until_the_twin_has_known_one():
     assert racks_of(brokers, np.array([2, 4])).tolist() == [1, UNKNOWN]
 
 
-@pytest.mark.parametrize(("waited_ms", "stays"), [(UNLISTED_STAYS_MS - 1, True),
-                                                  (UNLISTED_STAYS_MS, False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("waited_ms", "stays"), [(UNLISTED_STAYS_MS - 1, True), (UNLISTED_STAYS_MS, False)]
+)
 def test_a_broker_without_replicas_stays_for_a_day(waited_ms, stays):
     end_ms = NOW_MS + waited_ms
     state = after(started(Partition(replicas=(1, 2))), old_list([1, 2]))

@@ -73,8 +73,10 @@ def test_the_capacity_is_a_percentage_of_the_peak():
     state, _ = judged(HALF, TWICE, minutes=STEADY)
     peaks = state[CarriedPeaks]
     assert peaks.highest(np.array([1, 2, 3], np.int32), state.observed_at_ms)[0].tolist() == [
-        100, 100, 0,
-    ]  # fmt: skip
+        100,
+        100,
+        0,
+    ]
     found = state[LossLoads]
     assert found.capacity_ratio.tolist()[:2] == [1.0, 1.0]
     assert found.is_above.tolist() == [0, 0, 0]

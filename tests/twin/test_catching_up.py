@@ -39,14 +39,17 @@ LEADER = Log(end=1_000, local_start=600, last_tiered=899, pending_upload=900)
 
 def joins(log: Log, leader: Log = LEADER, **more) -> Partition:
     """Broker 3 is being added to a partition that 1 leads."""
-    return Partition(replicas=(3, 1), leader=1, isr=(1,), adding=(3,), logs={1: leader, 3: log},
-                     **more)  # fmt: skip
+    return Partition(
+        replicas=(3, 1), leader=1, isr=(1,), adding=(3,), logs={1: leader, 3: log}, **more
+    )
 
 
 def watched(
-    *parts: Partition, topic: Mapping[str, int] | None = None,
-    own: Mapping[int, int] | None = None, **config: int,
-) -> ShardState:  # fmt: skip
+    *parts: Partition,
+    topic: Mapping[str, int] | None = None,
+    own: Mapping[int, int] | None = None,
+    **config: int,
+) -> ShardState:
     """The state after a cycle for each; ``own``: which brokers have KIP-1023's feature on."""
     topics = {"t": {"remote_storage": 1, **(topic or {})}}
     config = {"last_tiered_fetch": 1, **config}
@@ -171,8 +174,9 @@ def test_it_leads_once_it_has_caught_up_and_holds_enough(least_bytes, seconds):
     state = watched(
         joins(Log(end=900, local_start=900, size_bytes=0), replace(LEADER, end=975)),
         joins(Log(end=950, local_start=900, size_bytes=125)),
-        topic=kept, **config,
-    )  # fmt: skip
+        topic=kept,
+        **config,
+    )
     assert seconds_to_lead(state) == [seconds]
 
 
@@ -182,8 +186,9 @@ def test_when_it_leads_is_unknown_before_it_has_a_rate():
 
 
 def test_the_stuck_idle_partition_is_flagged_at_the_second_look_and_cleared_by_one_record():
-    idle = Log(end=1_000, local_start=1_000, last_tiered=999, size_bytes=0,
-               reason=PendingUpload.ALL_TIERED)  # fmt: skip
+    idle = Log(
+        end=1_000, local_start=1_000, last_tiered=999, size_bytes=0, reason=PendingUpload.ALL_TIERED
+    )
     part = joins(Log(end=0), idle)
     assert stuck(watched(part)) == [False]
     state = watched(part, part)
@@ -255,8 +260,9 @@ def test_a_replica_that_has_everything_is_not_stuck():
 
 
 def test_an_hour_to_go_after_a_minute_is_late():
-    slow = [joins(Log(end=900 + i, local_start=900), replace(LEADER, end=50_000))
-            for i in range(14)]  # fmt: skip
+    slow = [
+        joins(Log(end=900 + i, local_start=900), replace(LEADER, end=50_000)) for i in range(14)
+    ]
     state = watched(*slow[:12])
     assert late(state) == [False]
     state = watched(*slow)

@@ -153,8 +153,9 @@ def stepped(by_cycle, shards: int, state: ShardState | None = None):
 
 def findings(state: ShardState) -> dict[str, list]:
     tables = (LeaderCounts, ClusterRisks)
-    return {f"{t.kind}.{c.name}": getattr(state[t], c.name).tolist()
-            for t in tables for c in t.columns}  # fmt: skip
+    return {
+        f"{t.kind}.{c.name}": getattr(state[t], c.name).tolist() for t in tables for c in t.columns
+    }
 
 
 def reports_of(played: Cycles, shards: int) -> list[list[Frame]]:

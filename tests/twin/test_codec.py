@@ -566,8 +566,9 @@ class TestRisksOfAnotherCatalog:
             Partition("a", log=Log(local_start=1, size_bytes=1)),
             Partition("b", leader=NO_BROKER),
         ]
-        state = a_state(*parts, since=ShardState.empty(made, "c", 0, 1),
-                        eligible_local_log_bytes=100)  # fmt: skip
+        state = a_state(
+            *parts, since=ShardState.empty(made, "c", 0, 1), eligible_local_log_bytes=100
+        )
         assert "leader_cold" in open_risks(state, 0) - open_risks(state, 1)
         assert "partition_offline" in open_risks(state, 1) - open_risks(state, 0)
         return state

@@ -74,9 +74,11 @@ def test_the_rate_of_a_return_is_that_of_all_its_replicas(shards):
 def test_what_is_written_meanwhile_is_copied_too():
     """1 000 records a second to each of two partitions, 3 000 copied."""
     moments = (
-        (0, None, 0), (10, None, 10_000), (20, 0, 20_000),
+        (0, None, 0),
+        (10, None, 10_000),
+        (20, 0, 20_000),
         *((second, (second - 20) * 3_000, second * 1_000) for second in range(30, 90, 10)),
-    )  # fmt: skip
+    )
     assert measured(moments=moments)[CopyRates].bytes_per_s == pytest.approx(2 * 3_000 * KB)
 
 

@@ -222,9 +222,11 @@ def test_a_topic_that_overrides_nothing_inherits():
 
 
 @given(
-    held=st.integers(0, 100), held_bytes=st.integers(-1, 100),
-    low=st.integers(1, 50), more=st.integers(0, 50),
-)  # fmt: skip
+    held=st.integers(0, 100),
+    held_bytes=st.integers(-1, 100),
+    low=st.integers(1, 50),
+    more=st.integers(0, 50),
+)
 def test_a_higher_threshold_never_makes_a_cold_replica_warm(held, held_bytes, low, more):
     log = spanning(held, size_bytes=held_bytes)
     at_low, at_high = (
@@ -272,8 +274,10 @@ class TestAReplicaThatDoesNotAnswer:
     def test_a_broker_that_is_down_does_not_become_warm_by_the_clock(self):
         state, said = self.cycles(80, away=True)
         assert state[ReplicaCoverage].coverage[0].tolist() == [
-            Coverage.WARM, Coverage.WARM, Coverage.COLD
-        ]  # fmt: skip
+            Coverage.WARM,
+            Coverage.WARM,
+            Coverage.COLD,
+        ]
         assert [text for text in said if "replica 3" in text and "enough" in text] == []
         assert state[LocalLog].local_log_span_ms[0, 2] == 60_000
         assert np.isnan(state[WarmUp].warm_in_s[0, 2])

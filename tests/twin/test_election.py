@@ -191,9 +191,11 @@ def test_a_controller_that_ignores_the_setting_leaves_nobody_by_either_rule():
 
 def test_with_eligible_leader_replicas_an_elr_member_leads_when_the_isr_is_lost():
     kafka, _ = lost(
-        replicas=(4, 5), isr=(4,), elr=(5,),
+        replicas=(4, 5),
+        isr=(4,),
+        elr=(5,),
         thresholds={"elr_enabled": 1, "min_insync_replicas": 2},
-    )  # fmt: skip
+    )
     assert kafka == (5, Outcome.ELR)
 
 
@@ -231,9 +233,11 @@ def test_leader_and_controller_cap_min_isr_at_different_replications():
 def test_the_first_partition_decides_when_the_elr_begins():
     for first, elr in (((1, 2, 3), [True, False, False]), ((1, 2), [False] * 3)):
         state = a_state(
-            Partition(number=0, replicas=first), Partition(number=1),
-            elr_enabled=1, min_insync_replicas=3,
-        )  # fmt: skip
+            Partition(number=0, replicas=first),
+            Partition(number=1),
+            elr_enabled=1,
+            min_insync_replicas=3,
+        )
         electorate = whatif.electorate_of(state)
         without_leader = state_without(electorate, electorate.roles.is_leader)
         assert without_leader.in_elr[1].tolist() == elr

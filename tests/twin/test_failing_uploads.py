@@ -26,9 +26,10 @@ def named(errors: Sequence[float], shards: int = 1, newest: float = 0.0) -> list
         if number == len(errors) - 1:
             measured[2] = {"remote_copy_errors_per_s": newest}
         frames = [
-            brokers_frame((1, 2, 3), at_ms), partitions_frame([Partition("t0")], at_ms),
+            brokers_frame((1, 2, 3), at_ms),
+            partitions_frame([Partition("t0")], at_ms),
             broker_metrics_frame(measured, at_ms),
-        ]  # fmt: skip
+        ]
         cycles.append((frames, at_ms))
     state = empty_cluster(CATALOG, "c", shards)
     for of_cycle in reported(CATALOG, cycles, shards, ["t0"]):

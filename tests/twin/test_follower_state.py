@@ -206,8 +206,9 @@ def test_where_the_leaders_own_state_is_known_it_gives_the_caught_up_time():
     """By samples replica 2 was never caught up; its fetch 40 ms ago says otherwise."""
     part = Partition(logs={2: Log(end=90)})
     at_ms = NOW_MS + 5_000
-    state, _ = step(a_state(part), [partitions_frame([part], at_ms), replicas_frame([part], at_ms)],
-                    at_ms)  # fmt: skip
+    state, _ = step(
+        a_state(part), [partitions_frame([part], at_ms), replicas_frame([part], at_ms)], at_ms
+    )
     assert state[CaughtUp].caught_up_at_ms[0, 1] == UNKNOWN
     assert uncertainty_ms(state)[0].tolist() == [5_000] * 3
     state = after(Fetch(at_ms - 40, 100, 100), state=state)

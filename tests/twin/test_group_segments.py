@@ -76,8 +76,10 @@ def quiet_since(idle_s: int, **settings: int) -> ShardState:
     """A log of two days in which nobody has written for so long; the group is in its middle."""
     log = Log(end=10_000, started_ms=NOW_MS - 2 * DAY_MS, size_bytes=10_000)
     state = None
-    for at_ms, end in ((NOW_MS - ROUND_MS, 9_999), *((NOW_MS + i * 5_000, 10_000) for i in
-                       (0, *range(1, 60), idle_s // 5))):  # fmt: skip
+    for at_ms, end in (
+        (NOW_MS - ROUND_MS, 9_999),
+        *((NOW_MS + i * 5_000, 10_000) for i in (0, *range(1, 60), idle_s // 5)),
+    ):
         part = Partition(log=Log(**{**vars_of(log), "end": end}))
         is_read = at_ms <= NOW_MS
         state = cycle(
@@ -134,8 +136,9 @@ def test_a_high_watermark_that_was_asked_for_later_shows_no_transaction():
     state = None
     for i in range(3):
         end = 100_000 + i * 1_000
-        log = Log(end=end, start=90_000, local_start=90_000, last_stable=end - 900,
-                  high_watermark=end)  # fmt: skip
+        log = Log(
+            end=end, start=90_000, local_start=90_000, last_stable=end - 900, high_watermark=end
+        )
         part = Partition(log=log)
         state = cycle(
             Group(offsets=[(part, 5)]), parts=(part,), since=state, at_ms=NOW_MS + i * 5_000,

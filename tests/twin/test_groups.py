@@ -104,8 +104,9 @@ def test_lag_stays_as_it_was_read_while_the_log_grows():
     state = cycle(Group(offsets=[(Partition(), 70)]))
     state = cycle(parts=(at(500),), since=state, at_ms=NOW_MS + 5_000, is_read=False)
     assert state[GroupLags].lag_records.tolist() == [30]
-    state = cycle(Group(offsets=[(Partition(), 450)]), parts=(at(500),), since=state,
-                  at_ms=NOW_MS + 10_000)  # fmt: skip
+    state = cycle(
+        Group(offsets=[(Partition(), 450)]), parts=(at(500),), since=state, at_ms=NOW_MS + 10_000
+    )
     assert state[GroupLags].lag_records.tolist() == [50]
 
 
@@ -138,8 +139,9 @@ def test_the_rate_of_a_group_that_has_long_stood_still_is_zero():
 def test_the_rate_of_a_group_that_was_reset_begins_anew():
     state = cycle(Group(offsets=[(Partition(), 90)]))
     for at_ms, offset, expected in ((1, 10, UNKNOWN), (2, 40, 1.0)):
-        state = cycle(Group(offsets=[(Partition(), offset)]), since=state,
-                      at_ms=NOW_MS + at_ms * ROUND_MS)  # fmt: skip
+        state = cycle(
+            Group(offsets=[(Partition(), offset)]), since=state, at_ms=NOW_MS + at_ms * ROUND_MS
+        )
         assert state[GroupMoves].records_per_s.tolist() == [expected]
         assert state[GroupMoves].moved_at_ms.tolist() == [NOW_MS + at_ms * ROUND_MS]
 
@@ -147,8 +149,9 @@ def test_the_rate_of_a_group_that_was_reset_begins_anew():
 def test_rates_stay_with_their_groups_when_others_come_and_go():
     part = Partition()
     state = cycle(Group("b", [(part, 0)]), Group("c", [(part, 50)]))
-    state = cycle(Group("a", [(part, 10)]), Group("c", [(part, 80)]), since=state,
-                  at_ms=NOW_MS + ROUND_MS)  # fmt: skip
+    state = cycle(
+        Group("a", [(part, 10)]), Group("c", [(part, 80)]), since=state, at_ms=NOW_MS + ROUND_MS
+    )
     assert state[Groups].group.tolist() == ["a", "c"]
     assert state[GroupMoves].records_per_s.tolist() == [UNKNOWN, 1.0]
 
@@ -291,8 +294,9 @@ def test_a_cold_successor_makes_its_consumers_read_remotely_unless_kip_1303_move
     cold_log = Partition(logs={**COLD.logs, 2: Log(end=100, local_start=90, size_bytes=100)})
     state = cycle(Group(offsets=[(cold_log, 50)]), parts=(cold_log,), eligible_local_log_bytes=500)
     for table, broker, records in (
-        (GroupsIfLeaderLost, 2, 40), (GroupsIfLeaderLost.under("kip1303"), 3, 0)
-    ):  # fmt: skip
+        (GroupsIfLeaderLost, 2, 40),
+        (GroupsIfLeaderLost.under("kip1303"), 3, 0),
+    ):
         then = state[table]
         assert (then.broker.tolist(), then.remote_records.tolist()) == ([broker], [records])
         assert then.remote_bytes.tolist() == [records * 10.0]  # 600 bytes for 60 records
@@ -347,15 +351,17 @@ def test_nobody_serves_what_nobody_leads():
 
 
 def test_a_consumer_in_the_rack_of_a_follower_stays_there():
-    state = cycle(Group(offsets=[(COLD, 40)], rack="az-c"), parts=(COLD,),
-                  selector=ReplicaSelector.RACK_AWARE)  # fmt: skip
+    state = cycle(
+        Group(offsets=[(COLD, 40)], rack="az-c"), parts=(COLD,), selector=ReplicaSelector.RACK_AWARE
+    )
     assert state[GroupsIfLeaderLost].broker.tolist() == [3]
     assert state[GroupsIfLeaderLost].remote_records.tolist() == [0]
 
 
 def test_a_consumer_in_the_rack_of_the_lost_leader_reads_from_the_next():
-    state = cycle(Group(offsets=[(COLD, 40)], rack="az-a"), parts=(COLD,),
-                  selector=ReplicaSelector.RACK_AWARE)  # fmt: skip
+    state = cycle(
+        Group(offsets=[(COLD, 40)], rack="az-a"), parts=(COLD,), selector=ReplicaSelector.RACK_AWARE
+    )
     assert state[GroupsIfLeaderLost].broker.tolist() == [2]
 
 
@@ -365,22 +371,23 @@ def test_a_consumer_in_the_rack_of_the_lost_leader_reads_from_the_next():
 def test_numbers_of_groups_are_put_together_by_group_and_by_topic():
     parts = (Partition("a"), Partition("a", 1), Partition("b"))
     state = cycle(
-        Group("f", [(parts[0], 90), (parts[1], 80), (parts[2], 100)]), Group("g", [(parts[0], 95)]),
+        Group("f", [(parts[0], 90), (parts[1], 80), (parts[2], 100)]),
+        Group("g", [(parts[0], 95)]),
         parts=parts,
-    )  # fmt: skip
+    )
     sums = totals(state)
     assert sums["kafka_twin_group_lag_records"] == {("f",): 30, ("g",): 5}
     assert sums["kafka_twin_group_topic_lag_records"] == {
-        ("f", "a"): 30, ("f", "b"): 0, ("g", "a"): 5
-    }  # fmt: skip
+        ("f", "a"): 30,
+        ("f", "b"): 0,
+        ("g", "a"): 5,
+    }
     assert sums["kafka_twin_groups"] == {(): 2}
 
 
 def test_offsets_that_the_collector_left_out_are_counted_once():
     """Shard 0 has a row of every group, other shards of some."""
-    states = [
-        cycle(Group("f", left_out=3), Group("g", left_out=4)), cycle(Group("g", left_out=4))
-    ]  # fmt: skip
+    states = [cycle(Group("f", left_out=3), Group("g", left_out=4)), cycle(Group("g", left_out=4))]
     sums = cluster_totals(CATALOG, list(map(shard_totals, states)))
     assert sums["kafka_twin_group_offsets_left_out"] == {(): 7}
 

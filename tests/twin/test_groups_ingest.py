@@ -122,8 +122,9 @@ def test_offsets_of_a_partition_that_the_listing_does_not_have_are_left_out():
 
 
 def test_racks_of_members_are_kept_while_one_is_used():
-    state = read(Group("f", [(A, 5)], rack="az-b"), Group("g", [(B, 5)], rack="az-a"),
-                 Group("h", [(B, 5)]))  # fmt: skip
+    state = read(
+        Group("f", [(A, 5)], rack="az-b"), Group("g", [(B, 5)], rack="az-a"), Group("h", [(B, 5)])
+    )
     assert state[ReaderRacks].rack.tolist() == ["az-a", "az-b"]
     assert state[GroupOffsets].rack_index.tolist() == [1, 0, UNKNOWN]
     for at_ms in (LATER_MS, LATER_MS + 30_000):

@@ -148,9 +148,11 @@ def test_a_silent_broker_leaves_its_rows_ageing_not_zero():
     state = a_state(Partition(replicas=(1, 2), log=Log(end=70)))
     silent = Partition(replicas=(1, 2), log=Log(end=90), silent=(2,))
     state = after(
-        state, partitions_frame([silent], LATER_MS), replicas_frame([silent], LATER_MS),
+        state,
+        partitions_frame([silent], LATER_MS),
+        replicas_frame([silent], LATER_MS),
         brokers_frame([1, 2], LATER_MS, silent=[2]),
-    )  # fmt: skip
+    )
     assert state[Replicas].log_end_offset[0].tolist() == [90, 70]
     assert state[Replicas].sampled_at_ms[0].tolist() == [LATER_MS, NOW_MS]
     assert state[Brokers].answered.tolist() == [True, False]
@@ -235,9 +237,11 @@ def test_a_state_is_no_observation():
 
 
 def a_cycle(
-    rng: random.Random, at_ms: int, epochs: dict[tuple[str, int], int],
+    rng: random.Random,
+    at_ms: int,
+    epochs: dict[tuple[str, int], int],
     before: set[tuple[bytes, int]],
-) -> list[Frame]:  # fmt: skip
+) -> list[Frame]:
     """Consistent frames of one cycle of a wild little cluster whose topics come and go."""
     parts = []
     for topic in rng.sample("abcd", rng.randint(0, 4)):
@@ -302,11 +306,13 @@ def frames_of_groups(rng: random.Random, parts: list[Partition], at_ms: int) -> 
     """Groups come and go; offsets of some cannot be read, and some brokers list none."""
     groups = [
         Group(
-            name, [(part, rng.randint(0, 50)) for part in parts if rng.random() < 0.5],
-            read_ms=rng.choice([UNKNOWN, at_ms - 1]), rack=rng.choice(["", "az-a", "az-b"]),
+            name,
+            [(part, rng.randint(0, 50)) for part in parts if rng.random() < 0.5],
+            read_ms=rng.choice([UNKNOWN, at_ms - 1]),
+            rack=rng.choice(["", "az-a", "az-b"]),
         )
         for name in rng.sample("wxyz", rng.randint(0, 4))
-    ]  # fmt: skip
+    ]
     split = rng.randint(1, 3)
     listing = {"parts": split, "complete": rng.random() < 0.7}
     read = [group for group in groups if group.read_ms != UNKNOWN]

@@ -121,8 +121,9 @@ class TestSolution1:
     removed = Partition(isr=(1, 3))
 
     def test_a_fetch_that_was_pending_at_the_shrink_would_have_kept_the_replica(self):
-        before = step(a_state(Partition()), [fetches_frame([self.earlier, self.waiting])],
-                     NOW_MS)[0]  # fmt: skip
+        before = step(a_state(Partition()), [fetches_frame([self.earlier, self.waiting])], NOW_MS)[
+            0
+        ]
         state = cycle(before, self.removed)
         assert pending(state) == [1]
         assert verdicts(state) == [Verdict.SLOW_LEADER]
@@ -136,8 +137,9 @@ class TestSolution1:
         assert pending(state) == [1]
 
     def test_a_fetch_below_the_earlier_end_would_not_have(self):
-        frame = fetches_frame([self.earlier, replace(self.waiting, offset=99),
-                               Fetch(NOW_MS + 6_000, 99)])  # fmt: skip
+        frame = fetches_frame(
+            [self.earlier, replace(self.waiting, offset=99), Fetch(NOW_MS + 6_000, 99)]
+        )
         state = step(left(self.removed), [frame], NOW_MS)[0]
         assert pending(state) == [0]
 
@@ -197,8 +199,9 @@ class TestSolution1:
         assert pending(state) == [UNKNOWN]
 
     def test_the_event_says_so(self):
-        before = step(a_state(Partition()), [fetches_frame([self.earlier, self.waiting])],
-                     NOW_MS)[0]  # fmt: skip
+        before = step(a_state(Partition()), [fetches_frame([self.earlier, self.waiting])], NOW_MS)[
+            0
+        ]
         at_ms = NOW_MS + INTERVAL_MS
         _, changes = step(before, [partitions_frame([self.removed], at_ms)], at_ms)
         shrank = next(change for change in changes if change.kind == "isr_shrank")

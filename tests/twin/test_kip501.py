@@ -109,8 +109,10 @@ def test_to_the_next_live_member_and_says_if_that_one_is_cold():
     cold = Partition(
         logs={1: Log(end=200)}, log=Log(local_start=1, size_bytes=10), offline=(2,), isr=(1, 3)
     )
-    fetches = [Fetch(f.arrived_ms, f.offset, f.leader_end, f.estimate, f.took_ms, broker=3)
-               for f in slow(40_000)]  # fmt: skip
+    fetches = [
+        Fetch(f.arrived_ms, f.offset, f.leader_end, f.estimate, f.took_ms, broker=3)
+        for f in slow(40_000)
+    ]
     state = fetched(cold, *fetches, topics={"t": {"eligible_local_log_bytes": 100}})
     assert state[HandoverKip501].leader.tolist() == [3]
     assert state[ReplicaCoverage].coverage[0, 2] == Coverage.COLD
@@ -185,8 +187,10 @@ def test_the_last_fetch_that_it_is_judged_by_is_shown():
     assert state[LastFetches].last_fetch_leader_end_offset.tolist() == [[UNKNOWN, 150, UNKNOWN]]
     [shown] = partition_objects(state, np.array([0]), NOW_MS)
     assert [replica["last_fetch_at_ms"] for replica in shown["replicas"]] == [
-        None, arrived_ms, None
-    ]  # fmt: skip
+        None,
+        arrived_ms,
+        None,
+    ]
 
 
 def test_it_is_said_whether_the_next_leader_is_slow_too():

@@ -130,10 +130,12 @@ def test_a_new_leader_copies_its_full_segments_that_the_lineage_does_not_have():
 
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["assign", "end", "start"]), st.integers(0, 9),
-                  st.integers(0, 50)), max_size=20,
+        st.tuples(
+            st.sampled_from(["assign", "end", "start"]), st.integers(0, 9), st.integers(0, 50)
+        ),
+        max_size=20,
     )
-)  # fmt: skip
+)
 def test_a_history_always_ascends(steps):
     epochs = ()
     for what, epoch, offset in steps:

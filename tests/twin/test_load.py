@@ -83,9 +83,11 @@ def one_by_one(state: ShardState, gone: Sequence[int], rule: str = KAFKA) -> Car
         followers = [
             int(broker)
             for slot, broker in enumerate(assignment.broker[row])
-            if roles.is_assigned[row, slot] and state[Candidates].is_acceptable[row, slot]
-            and broker not in (*silent, *gone, leader) and broker != now
-        ]  # fmt: skip
+            if roles.is_assigned[row, slot]
+            and state[Candidates].is_acceptable[row, slot]
+            and broker not in (*silent, *gone, leader)
+            and broker != now
+        ]
         rate = float(state[AppendedBytes].appended_bytes_per_s[row])
         add(carried, LEADERS, leader, 1)
         add(carried, IN, leader, rate)
@@ -215,9 +217,10 @@ def written(
         groups = [Group("g", [(parts[n], 1_000 + rates[n][1] * at_s) for n in read])]
         frames = [
             brokers_frame((1, 2, 3), at_ms, capacity=capacity, has_racks=False),
-            configs_frame(at_ms=at_ms), partitions_frame(parts, at_ms),
+            configs_frame(at_ms=at_ms),
+            partitions_frame(parts, at_ms),
             replicas_frame(parts, at_ms),
-        ]  # fmt: skip
+        ]
         if read:
             frames += [groups_frame(groups, at_ms), group_offsets_frame(groups, at_ms)]
         if metrics:

@@ -42,9 +42,11 @@ def cycles(rates, capacity, metrics=None, minutes=(0, 1, 6), new=()):
         if minute == minutes[-1]:
             parts += [Partition(f"t{len(rates) + n}", 0, each) for n, each in enumerate(new)]
         frames = [
-            brokers_frame((1, 2, 3), at_ms, capacity=capacity), configs_frame(at_ms=at_ms),
-            partitions_frame(parts, at_ms), replicas_frame(parts, at_ms),
-        ]  # fmt: skip
+            brokers_frame((1, 2, 3), at_ms, capacity=capacity),
+            configs_frame(at_ms=at_ms),
+            partitions_frame(parts, at_ms),
+            replicas_frame(parts, at_ms),
+        ]
         if metrics is not None:
             frames.append(broker_metrics_frame(metrics, at_ms))
         yield frames, at_ms

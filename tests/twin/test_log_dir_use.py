@@ -54,8 +54,10 @@ def cycle(
     frames = [
         brokers_frame(at_ms=at_ms),
         configs_frame(configs or {"tiered": TIERED, "plain": PLAIN}, at_ms),
-        partitions_frame(parts, at_ms), replicas_frame(parts, at_ms), log_dirs_frame(disks, at_ms),
-    ]  # fmt: skip
+        partitions_frame(parts, at_ms),
+        replicas_frame(parts, at_ms),
+        log_dirs_frame(disks, at_ms),
+    ]
     return [*frames, *([replica_dirs_frame(where, at_ms)] if where else [])], at_ms
 
 
@@ -77,8 +79,9 @@ BY_CLASS = ("tiered_bytes", "waiting_bytes", "untiered_bytes", "unjudged_bytes",
 
 
 def test_all_that_is_used_on_a_disk_is_of_some_class():
-    disk = Directory(1, 0, total=10_000, usable=4_000, replicas=1_500, future=200, unassigned=30,
-                     unlisted=7)  # fmt: skip
+    disk = Directory(
+        1, 0, total=10_000, usable=4_000, replicas=1_500, future=200, unassigned=30, unlisted=7
+    )
     state = used(cycle([half_uploaded(), plain()], [disk]))
     assert rows(state, *BY_CLASS) == [(400, 600, 500, 0, 200, 30, 7, 4_263)]
     assert sum(rows(state, *BY_CLASS)[0]) == 10_000 - 4_000
@@ -101,8 +104,9 @@ def test_a_replica_whose_directory_is_unknown_is_unjudged_there():
     disks = [Directory(1, 0, replicas=500), Directory(1, 1, replicas=1_000)]
     state = used(cycle([half_uploaded(), plain()], disks))
     assert rows(state, "tiered_bytes", "untiered_bytes", "unjudged_bytes") == [
-        (0, 0, 500), (0, 0, 1_000)
-    ]  # fmt: skip
+        (0, 0, 500),
+        (0, 0, 1_000),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +129,10 @@ def test_what_waits_for_its_upload_is_above_what_the_leader_has_uploaded(setting
 
 
 def test_the_rest_of_a_volume_with_several_directories_counts_once():
-    disks = [Directory(1, 0, 10_000, 4_000, replicas=500),
-             Directory(1, 1, 10_000, 4_000, replicas=1_000, volume=0)]  # fmt: skip
+    disks = [
+        Directory(1, 0, 10_000, 4_000, replicas=500),
+        Directory(1, 1, 10_000, 4_000, replicas=1_000, volume=0),
+    ]
     state = used(cycle([], disks))
     rest = [value for (value,) in rows(state, "other_bytes")]
     assert rest[0] == 4_500
@@ -146,8 +152,10 @@ def test_of_a_directory_that_has_failed_only_its_replicas_are_known():
     assert rows(state, *BY_CLASS[:4])[1] == (-1, -1, -1, -1)
     totals = shard_totals(state)
     assert totals["kafka_twin_log_dir_failed"] == {
-        ("1", "/disks/0"): 0, ("1", "/disks/1"): 1, ("2", "/disks/0"): 0
-    }  # fmt: skip
+        ("1", "/disks/0"): 0,
+        ("1", "/disks/1"): 1,
+        ("2", "/disks/0"): 0,
+    }
     assert totals["kafka_twin_log_dir_offline_replicas"]["1", "/disks/1"] == 1
     assert ("1", "/disks/1") not in totals["kafka_twin_log_dir_usable_bytes"]
 
@@ -191,9 +199,10 @@ def test_the_sums_are_the_same_for_any_number_of_shards_in_any_order(sizes, shar
     disks = [Directory(1, 0, replicas=9), Directory(1, 1), Directory(2)]
     whole = used(cycle(parts, disks, where))
     split = used(
-        cycle(parts, disks, where), shards=shards,
+        cycle(parts, disks, where),
+        shards=shards,
         order=lambda reports: data.draw(st.permutations(reports)),
-    )  # fmt: skip
+    )
     for one, other in zip(whole[LogDirUse].values(), split[LogDirUse].values(), strict=True):
         np.testing.assert_array_equal(one, other)
     known = [sum(row) for row in rows(whole, "tiered_bytes", "waiting_bytes", "untiered_bytes")]

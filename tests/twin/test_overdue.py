@@ -104,8 +104,10 @@ def test_a_log_of_a_replica_that_does_not_answer_becomes_no_older():
 
 GIB = 1 << 30
 BUSY = TIERED | {
-    "segment_ms": 7 * DAY_MS, "segment_bytes": GIB, "retention_ms": 30 * DAY_MS,
-}  # fmt: skip
+    "segment_ms": 7 * DAY_MS,
+    "segment_bytes": GIB,
+    "retention_ms": 30 * DAY_MS,
+}
 PER_S = 1_000  # records, 1 GiB of them an hour
 
 
@@ -150,8 +152,9 @@ def test_a_segment_that_never_fills_may_last_for_segment_ms():
     state = None
     for k in range(3):
         log = replace(slow, end=slow.end + 5 * k, last_tiered=slow.end - 1)
-        state = a_state(Partition(log=log), topics={"t": BUSY | settings}, since=state,
-                        at_ms=NOW_MS + 5_000 * k)  # fmt: skip
+        state = a_state(
+            Partition(log=log), topics={"t": BUSY | settings}, since=state, at_ms=NOW_MS + 5_000 * k
+        )
     assert state is not None
     assert not state[Overdue].is_overdue.any()
 
@@ -165,8 +168,9 @@ def looked_at(*looks: tuple[int, Log], **settings: int) -> bool:
     state = a_state(Partition(replicas=(1,), log=looks[0][1]), topics={"t": BUSY | settings})
     for minutes, log in looks:
         part, at_ms = Partition(replicas=(1,), log=log), NOW_MS + minutes * MINUTE_MS
-        state, _ = step(state, [partitions_frame([part], at_ms), replicas_frame([part], at_ms)],
-                        at_ms)  # fmt: skip
+        state, _ = step(
+            state, [partitions_frame([part], at_ms), replicas_frame([part], at_ms)], at_ms
+        )
     return bool(state[Overdue].is_overdue[0, 0])
 
 
@@ -193,8 +197,9 @@ def test_a_cleaner_that_dies_long_after_the_twin_began_to_look_is_found_without_
     def at(minutes: int, kept_from: int) -> tuple[int, Log]:
         end, start = (100 * minute + 10_000 for minute in (minutes, kept_from))
         size = (end - start) * 10 * GIB // 6_000
-        return minutes, replace(NO_TIMES, end=end, local_start=start, size_bytes=size,
-                                last_tiered=end - 1)  # fmt: skip
+        return minutes, replace(
+            NO_TIMES, end=end, local_start=start, size_bytes=size, last_tiered=end - 1
+        )
 
     healthy = [at(minutes, minutes - 60) for minutes in range(0, 361, 10)]
     for number in range(2, len(healthy)):
@@ -228,8 +233,8 @@ def test_the_age_of_a_compacted_log_says_nothing_of_its_retention():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"retention_bytes": -1}, {"tiered_compacted": 1, "remote_storage": -1},
-                 {"compacted": -1}],
-)  # fmt: skip
+    "settings",
+    [{"retention_bytes": -1}, {"tiered_compacted": 1, "remote_storage": -1}, {"compacted": -1}],
+)
 def test_a_compacted_log_without_a_size_or_with_a_tier_is_not_judged(settings):
     assert not is_overdue(Log(size_bytes=100 * GIB), BOTH | settings)

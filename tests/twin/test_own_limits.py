@@ -34,8 +34,10 @@ def test_the_leaders_broker_deletes_and_rolls_by_its_own_defaults():
     own = {"retention_ms": (200, 100), "segment_ms": (70, 50), "segment_bytes": (900, 500)}
     inherited = ALL - FOLLOWS - InheritedLimit.LOCAL_BYTES_IS_RETENTION_BYTES
     assert limits(inherited, leader=1, **own) == DESCRIBED | {
-        "retention_ms": 200, "segment_ms": 70, "segment_bytes": 900
-    }  # fmt: skip
+        "retention_ms": 200,
+        "segment_ms": 70,
+        "segment_bytes": 900,
+    }
     assert limits(inherited, leader=2, **own) == DESCRIBED
 
 

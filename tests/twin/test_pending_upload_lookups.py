@@ -41,8 +41,7 @@ def test_a_follower_that_begins_at_the_answer_it_got_took_that_path():
     """Though the leader's own local log begins there as well by now."""
     empty = Partition(isr=(1, 3), logs={2: Log(end=0)}, log=Log(local_start=70))
     state = cycle(a_state(empty), empty)
-    began = Partition(isr=(1, 3), logs={2: Log(end=80, local_start=70)},
-                      log=Log(local_start=70))  # fmt: skip
+    began = Partition(isr=(1, 3), logs={2: Log(end=80, local_start=70)}, log=Log(local_start=70))
     asked = step(state, [lookups_frame(empty, [(2, NOW_MS, 70)])], NOW_MS)[0]
     for before, path in (
         (asked, BootstrapPath.FROM_PENDING_UPLOAD),

@@ -93,8 +93,10 @@ def test_reach_is_that_of_losing_one_after_the_other(of):
     worst = [0, 0]
     for a, b in combinations(brokers, 2):
         both, one, other = (harmed(of, lost) for lost in ({a, b}, {a}, {b}))
-        new = [x == Harm.OFFLINE and Harm.OFFLINE not in (y, z)
-               for x, y, z in zip(both, one, other, strict=True)]  # fmt: skip
+        new = [
+            x == Harm.OFFLINE and Harm.OFFLINE not in (y, z)
+            for x, y, z in zip(both, one, other, strict=True)
+        ]
         together += any(new)
         worst = [max(worst[0], counts([both])[0]), max(worst[1], counts([both])[1])]
     assert (found.pairs_offline, found.worst_pair) == (together, tuple(worst))
@@ -150,8 +152,10 @@ def test_no_step_makes_anything_worse_and_steps_move_only_what_may_move(of, most
         # A replica that moved away and came back is none that is added.
         assert added == len(set(now) - set(was))
     if swapped == len(steps):  # each broker holds as many as before
-        held = [np.bincount(p[p != UNKNOWN], minlength=len(of.rack)).tolist()
-                for p in (of.place, then.place)]  # fmt: skip
+        held = [
+            np.bincount(p[p != UNKNOWN], minlength=len(of.rack)).tolist()
+            for p in (of.place, then.place)
+        ]
         assert held[0] == held[1]
     before, after = (each.exposure(each.most_in_one_rack()) for each in (of, then))
     assert (after <= before).all()

@@ -51,11 +51,13 @@ CYCLES: Final = 8
 INTERVAL_MS: Final = 5_000
 TOPICS: Final = {
     f"unclean{unclean}-min{least}": {
-        "unclean_leader_election": unclean, "min_insync_replicas": least, "remote_storage": 0
+        "unclean_leader_election": unclean,
+        "min_insync_replicas": least,
+        "remote_storage": 0,
     }
     for unclean in (0, 1)
     for least in (1, 2)
-}  # fmt: skip
+}
 _APART: Final = ("end_estimate_offset", "acknowledged", "committed_offset")
 MISSED: Final = 0.1
 """Share of cycles in which a broker that is up does not answer in time."""
@@ -90,19 +92,20 @@ def cycle(
     silent = set(BROKERS) - answering
     frames = [
         brokers_frame(
-            BROKERS, at_ms, fenced=tuple(cluster.fenced), silent=tuple(silent),
+            BROKERS,
+            at_ms,
+            fenced=tuple(cluster.fenced),
+            silent=tuple(silent),
             selector=ReplicaSelector.LEADER,
         ),
         configs_frame(TOPICS, at_ms, elr_enabled=int(cluster.elr_enabled)),
         partitions_frame(parts, at_ms),
         replicas_frame(parts, at_ms),
         *(
-            epoch_ends_frame(
-                parts[number], end.prev_epoch, end.end_offset, at_ms, end.found_epoch
-            )
+            epoch_ends_frame(parts[number], end.prev_epoch, end.end_offset, at_ms, end.found_epoch)
             for number, end in ends.items()
         ),
-    ]  # fmt: skip
+    ]
     if groups:
         offsets = [(part, p.committed) for part, p in zip(parts, cluster.partitions, strict=True)]
         group = [Group("g", offsets, read_ms=at_ms - 1)]
@@ -128,13 +131,14 @@ def said(state: ShardState) -> dict[int, dict[str, Any]]:
             "truncations": sorted(found["truncations"], key=lambda one: one["broker"]),
             "successors": {s["broker"]: s["records_lost"] for s in found["unclean_successors"]},
             "next_leader": (
-                found["next_leaders"]["kafka"]["leader"], found["next_leaders"]["kafka"]["outcome"]
+                found["next_leaders"]["kafka"]["leader"],
+                found["next_leaders"]["kafka"]["outcome"],
             ),
             "silent_successor": found["silent_successor"],
             "is_ahead": reads.get(row) == ReadsFrom.AHEAD,
         }
         for row, found in enumerate(objects)
-    }  # fmt: skip
+    }
 
 
 def expected(observer: Observer, p: PlainPartition) -> dict[str, Any]:
@@ -168,9 +172,10 @@ def within_doubt(
         for loss in twin["losses"]
     ]
     bounds = [
-        loss for loss in twin["losses"]
+        loss
+        for loss in twin["losses"]
         if loss["at_ms"] in memory.doubts_at_ms and not loss["start_is_exact"]
-    ]  # fmt: skip
+    ]
     if bounds:
         exact = [m for m in model["losses"] if any(is_bound(loss, m) for loss in bounds)]
         known = [loss for loss in twin["losses"] if loss not in bounds]
@@ -197,9 +202,11 @@ def is_pessimistic(records: int | None, exact: int, broker: int, memory: Memory)
 
 
 def proven_cause(
-    loss: dict[str, Any], acknowledged: dict[int, tuple[str, str]], losses: list[dict[str, Any]],
+    loss: dict[str, Any],
+    acknowledged: dict[int, tuple[str, str]],
+    losses: list[dict[str, Any]],
     stood: set[int],
-) -> str:  # fmt: skip
+) -> str:
     """The model's cause, where the twin knows better: committed records were lost; or where the
     new leader had records of which it is unknown whether they were of the log."""
     said = acknowledged[loss["at_ms"]][0]
@@ -239,8 +246,10 @@ def test_the_twin_says_of_each_partition_what_a_plain_model_says(seed):
         state, _ = step(state, cycle(cluster, answering, ends, at_ms, groups=groups), at_ms)
         found = said(state)
         for p in cluster.partitions:
-            p.tell(f"-- cycle {n}: answering {sorted(answering)}, fenced {sorted(cluster.fenced)}, "
-                   f"leader {p.leader}, epoch {p.epoch}, ISR {p.isr}, ELR {p.elr}")  # fmt: skip
+            p.tell(
+                f"-- cycle {n}: answering {sorted(answering)}, fenced {sorted(cluster.fenced)}, "
+                f"leader {p.leader}, epoch {p.epoch}, ISR {p.isr}, ELR {p.elr}"
+            )
             assert not wrong(observer, p, found[p.number]), "\n".join(p.story)
             model = expected(observer, p)
             observer.note_stood(p, {one["broker"] for one in found[p.number]["truncations"]})

@@ -84,8 +84,9 @@ def test_without_a_warm_replica_nothing_helps():
     assert undone(Partition(logs=cold(2), isr=(1, 2))) == {Obstacle.NO_WARM: [0]}
 
 
-@pytest.mark.parametrize("part", [Partition(logs=cold(2), adding=(3,)),
-                                  Partition(logs=cold(2), removing=(2,))])  # fmt: skip
+@pytest.mark.parametrize(
+    "part", [Partition(logs=cold(2), adding=(3,)), Partition(logs=cold(2), removing=(2,))]
+)
 def test_a_partition_under_reassignment_is_left_alone(part: Partition):
     assert planned(part) is None
     assert undone(part) == {Obstacle.REASSIGNING: [0]}
@@ -190,9 +191,10 @@ def stands_before_warm(state: ShardState, *, preferred: bool) -> np.ndarray:
     wrong = np.zeros(state.partitions, bool)
     for row in range(state.partitions):
         slots = [
-            slot for slot in range(0 if preferred else 1, state.slots)
+            slot
+            for slot in range(0 if preferred else 1, state.slots)
             if roles.in_isr[row, slot] and answers[int(state[Assignment].broker[row, slot])]
-        ]  # fmt: skip
+        ]
         kinds = [coverage[row, slot] for slot in slots]
         kinds = [kind for kind in kinds if kind in (Coverage.COLD, Coverage.WARM)]
         wrong[row] = not moving[row] and kinds != sorted(kinds, reverse=True)

@@ -18,8 +18,9 @@ from twin.rules.tiering.tier_invariants import Disorder, TierDisorder
 from twin.tables.enums import PendingUpload, ReplicaSelector
 
 REMOTE, NOWHERE = ReadsFrom.REMOTE, ReadsFrom.NOWHERE
-HOLE = Log(end=1_000, local_start=600, last_tiered=499, reason=PendingUpload.KNOWN,
-           pending_upload=500)  # fmt: skip
+HOLE = Log(
+    end=1_000, local_start=600, last_tiered=499, reason=PendingUpload.KNOWN, pending_upload=500
+)
 
 
 def reads(state: ShardState) -> dict[int, tuple[int, int]]:
@@ -61,11 +62,13 @@ def test_two_answers_of_one_cycle_do_not_show_that_an_offset_is_missing():
 
 def test_a_follower_whose_disk_begins_later_does_not_show_it_either():
     later = Log(end=1_000, local_start=800)
-    whole = Log(end=1_000, local_start=500, last_tiered=499, reason=PendingUpload.KNOWN,
-                pending_upload=500)  # fmt: skip
+    whole = Log(
+        end=1_000, local_start=500, last_tiered=499, reason=PendingUpload.KNOWN, pending_upload=500
+    )
     assert reads(at(400, 550, log=whole, b2=later, rack="az-b")) == {
-        400: (REMOTE, 100), 550: (UNKNOWN, UNKNOWN)
-    }  # fmt: skip
+        400: (REMOTE, 100),
+        550: (UNKNOWN, UNKNOWN),
+    }
 
 
 def test_where_nothing_was_ever_uploaded_nothing_is_read_from_remote_storage():

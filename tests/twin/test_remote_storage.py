@@ -83,10 +83,12 @@ class Uploading:
 
 
 def states(
-    parts: Sequence[Uploading], seconds: int = LAST_S, shards: int = 1,
+    parts: Sequence[Uploading],
+    seconds: int = LAST_S,
+    shards: int = 1,
     measured: Mapping[int, Mapping[str, float]] | None = None,
     from_s: int = 0,
-) -> list[tuple[int, ShardState]]:  # fmt: skip
+) -> list[tuple[int, ShardState]]:
     """The cluster's own shard after each cycle."""
     cycles: list[Any] = []
     for after_s in range(from_s, seconds + 1, CYCLE_S):

@@ -121,8 +121,9 @@ def test_the_cost_counts_leaders_and_isrs():
         Partition("e", replicas=(1, 2, 3), isr=(2, 3), leader=2),
         **MIN_2,
     )
-    assert cost_of(state, [1]) == RestartCost(leaders_moved=1, offline=1, at_min_isr=2,
-                                                   under_min_isr=1)  # fmt: skip
+    assert cost_of(state, [1]) == RestartCost(
+        leaders_moved=1, offline=1, at_min_isr=2, under_min_isr=1
+    )
     both = cost_of(state, [1, 2])
     assert (both.leaders_moved, both.offline, both.under_min_isr) == (4, 1, 4)
     assert both.at_min_isr == 1
@@ -195,8 +196,9 @@ def test_every_batch_passes_the_gate_and_every_broker_is_in_the_plan_once(
 def test_the_cost_follows_from_the_election_rule():
     logs = {1: Log(size_bytes=1_000), 2: Log(local_start=1, size_bytes=10),
             3: Log(size_bytes=1_000)}  # fmt: skip
-    state = a_state(Partition("t", logs=logs), topics={"t": {"remote_storage": 1}},
-                    eligible_local_log_bytes=100)  # fmt: skip
+    state = a_state(
+        Partition("t", logs=logs), topics={"t": {"remote_storage": 1}}, eligible_local_log_bytes=100
+    )
     costs = costs_of(state, [1])
     assert costs["kafka"].cold_leaders == 1
     assert costs["kip1303"] == RestartCost(leaders_moved=1)

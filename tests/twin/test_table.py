@@ -97,8 +97,10 @@ class TestDeclaration:
     def test_columns_are_read_from_the_class(self):
         bytes_per_s, mood, at_ms = Loads.columns
         assert (bytes_per_s.name, bytes_per_s.dtype, bytes_per_s.arrow) == (
-            "bytes_per_s", np.dtype(np.float64), pa.float64()
-        )  # fmt: skip
+            "bytes_per_s",
+            np.dtype(np.float64),
+            pa.float64(),
+        )
         assert (bytes_per_s.meaning, bytes_per_s.source) == ("bytes a second", "a test")
         assert (mood.enum, mood.fill, mood.in_api, at_ms.in_api) == (Mood, UNKNOWN, True, False)
         assert Sizes.columns[2].flags is Marks
@@ -276,8 +278,10 @@ class TestKeyedRows:
         both = self.ports({1: 10, 3: 30}).with_rows(self.ports({2: 21, 3: 31}), "broker")
         assert (both.broker.tolist(), both.port.tolist()) == ([1, 2, 3], [10, 21, 31])
 
-    @given(one=st.dictionaries(st.integers(0, 9), st.integers(0, 9)),
-           other=st.dictionaries(st.integers(0, 9), st.integers(0, 9)))  # fmt: skip
+    @given(
+        one=st.dictionaries(st.integers(0, 9), st.integers(0, 9)),
+        other=st.dictionaries(st.integers(0, 9), st.integers(0, 9)),
+    )
     def test_they_are_as_dictionaries_are(self, one, other):
         both = self.ports(one).with_rows(self.ports(other), "broker")
         merged = sorted({**one, **other}.items())

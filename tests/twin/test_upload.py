@@ -125,9 +125,11 @@ def test_uploads_that_never_worked_are_late_by_the_whole_log():
 
 GIB, MINUTE_MS, DAY_MS = 1 << 30, 60_000, 86_400_000
 BY_TIME = TIERED | {
-    "local_retention_ms": 10 * MINUTE_MS, "local_retention_bytes": UNLIMITED,
-    "segment_ms": 7 * DAY_MS, "segment_bytes": GIB,
-}  # fmt: skip
+    "local_retention_ms": 10 * MINUTE_MS,
+    "local_retention_bytes": UNLIMITED,
+    "segment_ms": 7 * DAY_MS,
+    "segment_bytes": GIB,
+}
 NEVER_UPLOADED = Log(
     end=20_000_000, size_bytes=20 * GIB, started_ms=UNKNOWN, reason=PendingUpload.NOTHING_TIERED
 )

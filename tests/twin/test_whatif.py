@@ -38,8 +38,10 @@ class TestLose:
     def test_losing_one_broker_is_what_the_state_predicts_of_its_leaders(self):
         state = a_shard(3)
         leader, kafka, kip1303 = (
-            state[Partitions].leader, state[NextLeaders], state[NextLeaders.under("kip1303")]
-        )  # fmt: skip
+            state[Partitions].leader,
+            state[NextLeaders],
+            state[NextLeaders.under("kip1303")],
+        )
         for broker in state[Brokers].broker.tolist():
             loss = whatif.lose(state, [broker])
             led = leader[loss.row] == broker
@@ -284,9 +286,10 @@ class TestLocalRetention:
     def test_who_is_cold_for_good_need_not_be_under_a_longer_retention(self):
         part = Partition(log=Log(local_start=1, started_ms=NOW_MS - 1_000))
         state = a_state(
-            part, eligible_local_log_ms=2 * HOUR_MS,
+            part,
+            eligible_local_log_ms=2 * HOUR_MS,
             topics={"t": {"remote_storage": 1, "local_retention_ms": HOUR_MS}},
-        )  # fmt: skip
+        )
         longer = whatif.with_local_retention(state, 3 * HOUR_MS, UNKNOWN)
         footprints = [whatif.local_footprint(each) for each in (state, longer)]
         assert [one.cold for one in footprints] == [3, 3]
@@ -338,5 +341,6 @@ class TestLocalRetention:
     def test_shards_add_up(self):
         one = self.footprint(ms=HOUR_MS)
         none = whatif.local_footprint(empty())
-        assert none + one + one == replace(one, replicas=6, cold=6, bytes=6 * MIB,
-                                           cold_for_good=2 * one.cold_for_good)  # fmt: skip
+        assert none + one + one == replace(
+            one, replicas=6, cold=6, bytes=6 * MIB, cold_for_good=2 * one.cold_for_good
+        )

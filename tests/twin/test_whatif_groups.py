@@ -64,8 +64,9 @@ def test_a_group_in_the_rack_of_a_lost_follower_reads_from_the_leader():
 def test_what_goes_offline_is_counted_and_comes_first():
     state = grouped(Group("f", [(COLD, 50)]), Group("g", [(ALONE, 50)]))
     assert [(h.group, h.offline, h.remote_records) for h in hurt(state, 1)] == [
-        ("g", 1, 0), ("f", 0, 40),
-    ]  # fmt: skip
+        ("g", 1, 0),
+        ("f", 0, 40),
+    ]
 
 
 def test_where_nobody_knows_where_it_reads_that_is_counted():
@@ -108,8 +109,10 @@ def test_a_group_below_the_start_of_the_next_leaders_log_is_named():
 
 LOGS = st.builds(
     lambda end, start, local: Log(end=end, start=start, local_start=max(start, local)),
-    st.sampled_from((80, 95, 100)), st.sampled_from((0, 50, 90)), st.sampled_from((0, 60)),
-)  # fmt: skip
+    st.sampled_from((80, 95, 100)),
+    st.sampled_from((0, 50, 90)),
+    st.sampled_from((0, 60)),
+)
 
 
 @examples(400)

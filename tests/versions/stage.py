@@ -134,9 +134,11 @@ class Stage:
         """
         self.cluster.term(_BEHIND)
         with KafkaProducer(
-            bootstrap_servers=self.cluster.bootstrap, acks=1, enable_idempotence=False,
+            bootstrap_servers=self.cluster.bootstrap,
+            acks=1,
+            enable_idempotence=False,
             max_request_size=2 * _LARGE_BYTES,
-        ) as producer:  # fmt: skip
+        ) as producer:
             for topic in _BEHIND_TOPICS:
                 for _ in range(_LARGE_RECORDS):
                     producer.send(topic, bytes(_LARGE_BYTES), partition=0)

@@ -36,13 +36,17 @@ def test_unknown_is_what_the_newest_release_knows_and_this_one_does_not() -> Non
     assert unknown_fields("4.10.0", measured) == []
     # An object of which nothing is known is named once.
     assert unknown_fields("3.9.1", measured) == [
-        "bootstrap", "brokers.fenced", "replicas",
-    ]  # fmt: skip
+        "bootstrap",
+        "brokers.fenced",
+        "replicas",
+    ]
     some = "partitions.bootstrap.on.bytes"
     measured["3.9.1"] = older("partitions.leader", some, "partitions.replicas.local_log_bytes")
     assert unknown_fields("3.9.1", measured) == [
-        "bootstrap.on.path", "brokers.fenced", "replicas.pending_upload_offset",
-    ]  # fmt: skip
+        "bootstrap.on.path",
+        "brokers.fenced",
+        "replicas.pending_upload_offset",
+    ]
 
 
 def test_a_release_on_which_anything_was_wrong_is_not_called_good() -> None:

@@ -70,8 +70,9 @@ class CopyRates(ClusterTable, kind="copy_rates"):
     lacked_bytes: Float64 = column("what its replicas lacked when the measurement began", fill=0.0)
     written_bytes: Float64 = column("bytes written to them since", fill=0.0)
     written_bytes_per_s: Float64 = column("bytes written to them a second", fill=0.0)
-    bytes_per_s: Float64 = column("bytes copied a second by its newest measured return; NaN if "
-                                  "none is", fill=np.nan)  # fmt: skip
+    bytes_per_s: Float64 = column(
+        "bytes copied a second by its newest measured return; NaN if none is", fill=np.nan
+    )
     measured_at_ms: Int64 = column("when that ended")
     counted_at_ms: Int64 = column("last cycle that is counted")
 

@@ -40,8 +40,9 @@ class BrokerLeaders(ShardReport, kind="broker_leaders"):
 
     broker: Int32 = column("broker id")
     leaders: Int64 = column("partitions that it leads", fill=0)
-    not_preferred: Int64 = column("of these, partitions that another replica is preferred for",
-                                  fill=0)  # fmt: skip
+    not_preferred: Int64 = column(
+        "of these, partitions that another replica is preferred for", fill=0
+    )
 
 
 @rule

@@ -190,8 +190,9 @@ def gauge(
     """Declare a gauge; its HELP needs no context. See ``Metric`` for what the function returns."""
 
     def declare(function: F) -> F:
-        metric = Metric(name, help, level, labels, "gauge", combine, scale, function,
-                        parameters(function))  # fmt: skip
+        metric = Metric(
+            name, help, level, labels, "gauge", combine, scale, function, parameters(function)
+        )
         return _declared(function, metric)
 
     return declare
@@ -216,8 +217,9 @@ def group_gauge(
         reads = parameters(function)
         for level, subject in levels.items():
             text = help.replace("{group}", subject)
-            _declared(function, Metric(name, text, level, labels, "gauge", combine, 1, function,
-                                       reads))  # fmt: skip
+            _declared(
+                function, Metric(name, text, level, labels, "gauge", combine, 1, function, reads)
+            )
         return function
 
     return declare
@@ -229,8 +231,9 @@ def counter(
     """Declare a counter of the cluster: a number that only grows. Its name lacks ``_total``."""
 
     def declare(function: F) -> F:
-        metric = Metric(name, help, labels=labels, type="counter", compute=function,
-                        reads=parameters(function))  # fmt: skip
+        metric = Metric(
+            name, help, labels=labels, type="counter", compute=function, reads=parameters(function)
+        )
         return _declared(function, metric)
 
     return declare

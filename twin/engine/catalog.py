@@ -57,9 +57,8 @@ from twin.engine.shard_reports import ReportIndex, metric_if_whole, reports_behi
 from twin.tables import observations, state
 
 Spec = (
-    Rule | ElectionRule | OtherElections | Ingest | Expiry | Metric | Risk | EventSource
-    | ApiField
-)  # fmt: skip
+    Rule | ElectionRule | OtherElections | Ingest | Expiry | Metric | Risk | EventSource | ApiField
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,9 +251,11 @@ _OF_THIS_STEP: Final = (Reads.TABLE, Reads.LAZY, Reads.EACH_RULE, Reads.BY_KAFKA
 
 
 def _of_shard(
-    specs: Sequence[Spec], tables: Sequence[type[Table]], frames: Sequence[type[Observation]],
+    specs: Sequence[Spec],
+    tables: Sequence[type[Table]],
+    frames: Sequence[type[Observation]],
     declared: Sequence[Metric],
-) -> Catalog:  # fmt: skip
+) -> Catalog:
     """The catalog of a shard, not checked yet."""
     risks = tuple(sorted(_only(specs, Risk), key=lambda risk: risk.rank))
     elections = sorted(_only(specs, ElectionRule), key=lambda each: each.name != KAFKA)

@@ -184,8 +184,9 @@ def cluster_risk_events(risks: Sequence[Risk]) -> EventSource:
                     kind, text = "risk_closed", f"{about}: the risk {risk.name} has closed"
                 yield Occurrence(text, kind=kind, broker=broker, detail=risk.name)
 
-    return EventSource(("risk_opened", "risk_closed"), "broker", occurrences,
-                       parameters(occurrences))  # fmt: skip
+    return EventSource(
+        ("risk_opened", "risk_closed"), "broker", occurrences, parameters(occurrences)
+    )
 
 
 def cluster_risk_metrics(risks: Sequence[Risk]) -> tuple[Metric, ...]:

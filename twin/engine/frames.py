@@ -88,9 +88,11 @@ def encode(frame: Frame, kinds: Kinds = OBSERVATIONS) -> bytes:
 
 
 def write(
-    header: FrameHeader, rows: pa.Table, more: Mapping[str, str] | None = None,
+    header: FrameHeader,
+    rows: pa.Table,
+    more: Mapping[str, str] | None = None,
     compression: Literal["lz4", "zstd"] = "lz4",
-) -> bytes:  # fmt: skip
+) -> bytes:
     """One Arrow IPC stream whose metadata are the header and ``more``."""
     metadata = {
         "kind": header.kind,

@@ -45,9 +45,10 @@ RiskNumber = Annotated[NDArray[np.int16], pa.dictionary(pa.int32(), pa.string())
 
 
 class RiskConditions(
-    PartitionTable, kind="risk_conditions",
+    PartitionTable,
+    kind="risk_conditions",
     on_demand="a function of the other tables; what lasts is in the table risks",
-):  # fmt: skip
+):
     """[P] the risks whose condition holds now."""
 
     bits: Int64 = column("a bit for each risk, by its place in the catalog", fill=0)
@@ -199,9 +200,11 @@ def apply_hysteresis(
 
 
 def _rows(
-    count: int, is_open: NDArray[np.int64], waits: NDArray[np.int64],
+    count: int,
+    is_open: NDArray[np.int64],
+    waits: NDArray[np.int64],
     since_ms: dict[int, tuple[NDArray[Any], NDArray[np.int64]]],
-) -> RiskStates:  # fmt: skip
+) -> RiskStates:
     listed = is_open | waits
     present = int(np.bitwise_or.reduce(listed, initial=0))
     made = []

@@ -48,9 +48,11 @@ from twin.tables.state import (
 
 
 class HandoverKip501(
-    PartitionTable, kind="handover_kip501", api="handover_kip501",
+    PartitionTable,
+    kind="handover_kip501",
+    api="handover_kip501",
     on_demand="a function of stored follower states",
-):  # fmt: skip
+):
     """[P] to whom a slow leader would hand over now by solution 2 of KIP-501."""
 
     leader: Int32 = column("broker id, null where the leader stays", fill=NO_BROKER)
@@ -172,9 +174,10 @@ def kip501_handovers(
 
 @rule
 def kip501_handover_count(
-    following: HandoverKip501, before: Before[HandoverKip501],
+    following: HandoverKip501,
+    before: Before[HandoverKip501],
     count: Before[Kip501HandoverCount],
-) -> Kip501HandoverCount:  # fmt: skip
+) -> Kip501HandoverCount:
     """The count grows if a leader that stayed in the previous cycle would hand over in this one."""
     begins = (following.leader != NO_BROKER) & (before.leader == NO_BROKER)
     return Kip501HandoverCount(np.array([count.handovers.sum() + begins.sum()], np.int64))

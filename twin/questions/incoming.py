@@ -224,10 +224,12 @@ def under_way(state: ShardState) -> Incoming:
         size,
         is_new,
         grown(
-            state, begun, np.where(fresh, broker, NO_BROKER)[begun].astype(np.int32),
+            state,
+            begun,
+            np.where(fresh, broker, NO_BROKER)[begun].astype(np.int32),
             directory[begun],
         ),
-    )  # fmt: skip
+    )
 
 
 def grown(state: ShardState, row: Rows, broker: Int32, directory: Int64) -> Growths:

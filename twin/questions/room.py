@@ -221,9 +221,11 @@ def _apart(room: BrokerRoom, waiting: Float64) -> BrokerRoom:
     """Without what the broker receives anyway in the numbers of what it receives."""
     size = float(np.nansum(waiting))
     return replace(
-        room, replicas=room.replicas - len(waiting), needed_bytes=room.needed_bytes - size,
+        room,
+        replicas=room.replicas - len(waiting),
+        needed_bytes=room.needed_bytes - size,
         under_way_bytes=size,
-    )  # fmt: skip
+    )
 
 
 def _by_broker(incoming: Incoming) -> Iterator[tuple[int, Rows]]:

@@ -275,9 +275,7 @@ def _topics(
     per_s = np.bincount(at, written[row] * live[row].sum(axis=1))
     kept = np.bincount(at, uploaded).astype(np.int64)
     configs, first = state[TopicConfigs], row[np.unique(at, return_index=True)[1]]
-    columns = (
-        per_s, kept, configs.local_retention_ms[first], configs.local_retention_bytes[first]
-    )  # fmt: skip
+    columns = (per_s, kept, configs.local_retention_ms[first], configs.local_retention_bytes[first])
     each = zip(*(values.tolist() for values in columns), strict=True)
     return {
         str(name): TopicOnDisk(*of) for name, of in zip(names[topic].tolist(), each, strict=True)

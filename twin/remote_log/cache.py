@@ -63,9 +63,10 @@ class RemoteLogMetadataCache:
 
     @staticmethod
     def restored(
-        segments: Iterable[tuple[Segment, Sequence[int]]], highest: Iterable[tuple[int, int]],
+        segments: Iterable[tuple[Segment, Sequence[int]]],
+        highest: Iterable[tuple[int, int]],
         refused_transitions: int,
-    ) -> RemoteLogMetadataCache:  # fmt: skip
+    ) -> RemoteLogMetadataCache:
         """The cache with these segments, a ReferenceState for each epoch, and (epoch, highest)."""
         made = RemoteLogMetadataCache()
         made.refused_transitions = refused_transitions

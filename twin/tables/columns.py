@@ -463,8 +463,9 @@ class BrokerMetricColumns(Table):
     )
     uncleanable_partitions: Float64 = column(
         "partitions that the log cleaner has given up, in all log directories",
-        source="LogCleanerManager uncleanable-partitions-count", fill=ABSENT,
-    )  # fmt: skip
+        source="LogCleanerManager uncleanable-partitions-count",
+        fill=ABSENT,
+    )
 
 
 class GroupColumns(Table):

@@ -21,8 +21,10 @@ class CycleMetrics:
         now_s = time.time()
         # Alerts count from the start if nobody has answered since.
         for metric, value in (
-            (own.INTERVAL, interval_ms / 1_000), (own.ANSWERED_AT, now_s), (own.SENT_AT, now_s),
-        ):  # fmt: skip
+            (own.INTERVAL, interval_ms / 1_000),
+            (own.ANSWERED_AT, now_s),
+            (own.SENT_AT, now_s),
+        ):
             self._metrics.set(metric, value)
         now_ms = int(now_s * 1_000)
         self.health = CycleHealth(interval_ms, now_ms, now_ms)

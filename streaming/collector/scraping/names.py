@@ -127,7 +127,7 @@ BY_BEAN: Final[Mapping[tuple[str, tuple[str, ...]], str]] = {
         (f"{_REQUESTS}_totaltimems_{end}", ("request",)): "kafka_requests_total"
         for end in ("count", "count_total")
     },
-}  # fmt: skip
+}
 """The name in ``OWN`` of a series by its name and labels; a series with other labels is another."""
 
 _BY_LABELS: Final = {

@@ -54,7 +54,8 @@ BROKER_KEYS: Final = (
 _HOUR_MS: Final = 3_600_000
 _DEFAULTS: Final = {
     "default_retention_ms": (
-        ("log.retention.ms", 1), ("log.retention.minutes", 60_000),
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", 60_000),
         ("log.retention.hours", _HOUR_MS),
     ),
     "default_retention_bytes": (("log.retention.bytes", 1),),
@@ -62,7 +63,7 @@ _DEFAULTS: Final = {
     "default_local_retention_bytes": (("log.local.retention.bytes", 1),),
     "default_segment_ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
     "default_segment_bytes": (("log.segment.bytes", 1),),
-}  # fmt: skip
+}
 """The broker's settings behind each column, with their units: the first that is set counts."""
 
 _NO_LIMIT: Final = -3

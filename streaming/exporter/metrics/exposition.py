@@ -72,8 +72,9 @@ class Exposition:
     since_ms: int = UNKNOWN  # when the exporter began to count
     _deflated: dict[Format, DeflatedOnce] = field(
         default_factory=lambda: {each: DeflatedOnce() for each in FORMATS},
-        compare=False, repr=False,
-    )  # fmt: skip
+        compare=False,
+        repr=False,
+    )
 
     def blocks_in(self, text: Format) -> tuple[bytes, ...]:
         """The blocks in that format."""

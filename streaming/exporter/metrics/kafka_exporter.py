@@ -192,9 +192,11 @@ def _of_group_offsets(state: ShardState, names: Sequence[str]) -> dict[str, byte
     offset_sum, lag_sum, known_lags = (
         np.add.reduceat(values, start) if len(start) else start
         for values in (
-            pairs.committed, np.where(pairs.has_lag, pairs.lag, 0), pairs.has_lag.astype(np.int64)
+            pairs.committed,
+            np.where(pairs.has_lag, pairs.lag, 0),
+            pairs.has_lag.astype(np.int64),
         )
-    )  # fmt: skip
+    )
     summed = [
         f'{{consumergroup="{names[group]}",topic="{topics[topic]}"}}'
         for group, topic in zip(

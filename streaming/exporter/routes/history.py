@@ -45,11 +45,13 @@ CHANGES_PARAMETERS: Final[Mapping[str, InputParameter]] = {
     FROM: moment("where the span begins; the beginning of the past by default"),
     TO: moment("where it ends; the newest moment of the past by default"),
     "buckets": number(
-        "stretches into which the span is divided", least=1, most=MOST_BUCKETS,
+        "stretches into which the span is divided",
+        least=1,
+        most=MOST_BUCKETS,
         default=DEFAULT_BUCKETS,
     ),
     AROUND: moment("a moment whose nearest changes before and after it are named"),
-}  # fmt: skip
+}
 
 EVENTS_PARAMETERS: Final[Mapping[str, InputParameter]] = {
     FROM: CHANGES_PARAMETERS[FROM],

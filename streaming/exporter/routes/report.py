@@ -33,9 +33,10 @@ _PARAMETERS: Final[Mapping[str, InputParameter]] = {
     TO: moment("where it ends; the newest moment of the past by default"),
     FORMAT: one_of(
         "`json`, `md` (Markdown) or `html` (a page that stands alone); `json` by default",
-        {each: each for each in FORMATS}, default="json",
+        {each: each for each in FORMATS},
+        default="json",
     ),
-}  # fmt: skip
+}
 
 _MEDIA_TYPES: Final = {"md": "text/markdown", "html": "text/html"}
 

@@ -98,9 +98,11 @@ def endpoints(source: ViewSource) -> list[Endpoint]:
 
 
 def _probe(
-    path: str, summary: str, answer: Callable[[Request, Values], Response],
+    path: str,
+    summary: str,
+    answer: Callable[[Request, Values], Response],
     refusals: Mapping[int, str] = MappingProxyType({}),
-) -> Endpoint:  # fmt: skip
+) -> Endpoint:
     """An endpoint of plain text that takes no time."""
     return Endpoint(
         path=path,

@@ -232,7 +232,7 @@ def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
             }
             for row, broker in enumerate(listed.broker.tolist())
         ]
-    }  # fmt: skip
+    }
 
 
 def broker_risks(view: ClusterView, broker: int) -> list[str] | None:

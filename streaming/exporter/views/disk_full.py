@@ -62,15 +62,17 @@ def foretold(forecasts: DiskForecasts, now_ms: int) -> Sequence[Foretold]:
             answer.append(unknown())
             continue
         away_ms = float(forecasts.full_if_away_ms[row])
-        answer.append({
-            "earliest": _time(float(forecasts.full_at_earliest_ms[row])),
-            "latest": _time(float(forecasts.full_at_latest_ms[row])),
-            "line": _time(float(forecasts.full_by_line_ms[row])),
-            "away": None if math.isnan(away_ms) else _time(away_ms),
-            "near": PAGE if page[row] else WARN if warn[row] else None,
-            **{name: values[row] for name, values in rates.items()},
-            "differs": bool(differs[row]) if is_compared[row] else None,
-        })  # fmt: skip
+        answer.append(
+            {
+                "earliest": _time(float(forecasts.full_at_earliest_ms[row])),
+                "latest": _time(float(forecasts.full_at_latest_ms[row])),
+                "line": _time(float(forecasts.full_by_line_ms[row])),
+                "away": None if math.isnan(away_ms) else _time(away_ms),
+                "near": PAGE if page[row] else WARN if warn[row] else None,
+                **{name: values[row] for name, values in rates.items()},
+                "differs": bool(differs[row]) if is_compared[row] else None,
+            }
+        )
     return answer
 
 

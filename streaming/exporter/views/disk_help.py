@@ -41,9 +41,11 @@ def with_room(forecasts: DiskForecasts, use: LogDirUse) -> Sequence[int]:
 
 
 def help_for(
-    topics: Sequence[Mapping[str, Any]], settings: Mapping[str, RetentionSettings],
-    room: Sequence[int], address: str,
-) -> list[Help]:  # fmt: skip
+    topics: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, RetentionSettings],
+    room: Sequence[int],
+    address: str,
+) -> list[Help]:
     """What would help a directory.
 
     Args:

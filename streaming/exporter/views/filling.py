@@ -82,9 +82,11 @@ def filling(view: ClusterView, use: LogDirUse, wanted: Bool) -> Filling:
         _of_shard(state, use, wanted, where[begins : begins + len(own)], len(every))
         for state, own, begins in zip(states, names, first.tolist(), strict=False)
     ]
-    cells, *sums = (np.concatenate(parts) for parts in zip(*each, strict=True)) if each else (
-        np.array([], np.int64), *np.zeros((3, 0))
-    )  # fmt: skip
+    cells, *sums = (
+        (np.concatenate(parts) for parts in zip(*each, strict=True))
+        if each
+        else (np.array([], np.int64), *np.zeros((3, 0)))
+    )
     cell, at = np.unique(cells, return_inverse=True)
     written, grows, held = (
         np.bincount(at, values, len(cell)).astype(np.float64) for values in sums

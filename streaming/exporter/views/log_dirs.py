@@ -62,14 +62,16 @@ def log_dirs(view: ClusterView, selection: LogDirFilter, now_ms: int) -> Mapping
     found = []
     for row in np.flatnonzero(matches).tolist():
         broker = int(use.broker[row])
-        found.append({
-            **{name: values[row] for name, values in fields.items()},
-            "volume": path.get((broker, int(use.volume[row]))),
-            "has_failed": bool(failed[row]),
-            **_offline_there(view, use, row, selection.limit),
-            **ahead.of(row),
-            **observed(int(use.observed_at_ms[row]), now_ms),
-        })  # fmt: skip
+        found.append(
+            {
+                **{name: values[row] for name, values in fields.items()},
+                "volume": path.get((broker, int(use.volume[row]))),
+                "has_failed": bool(failed[row]),
+                **_offline_there(view, use, row, selection.limit),
+                **ahead.of(row),
+                **observed(int(use.observed_at_ms[row]), now_ms),
+            }
+        )
     return {"log_dirs": found}
 
 

@@ -41,9 +41,11 @@ _SETTINGS: Final = {
 }
 _SORTED: Final = ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKED")
 _COMPRESSED: Final = WriterProperties(
-    compression="ZSTD", compression_level=3, column_properties={"partition": _SORTED},
+    compression="ZSTD",
+    compression_level=3,
+    column_properties={"partition": _SORTED},
     max_row_group_size=32_768,  # few shards in each, so that a reader of one skips the others
-)  # fmt: skip
+)
 
 _READABLE_FOR: Final = timedelta(hours=1)
 """Files that were compacted or dropped stay for readers that have begun."""
@@ -136,9 +138,10 @@ class ArchiveTables:
             with self._saying("written"):
                 table.delete(f"{HOUR} < '{before_hour}'")
                 table.vacuum(
-                    int(_READABLE_FOR / timedelta(hours=1)), dry_run=False,
+                    int(_READABLE_FOR / timedelta(hours=1)),
+                    dry_run=False,
                     enforce_retention_duration=False,
-                )  # fmt: skip
+                )
 
     # ------------------------------------------------------------ reading
 
@@ -246,8 +249,9 @@ class ArchiveTables:
             schema = schema.set(schema.get_field_index(each), code)
         return table.to_pyarrow_dataset(
             file_pruning_predicate=None if hours is None else [(HOUR, "in", list(hours))],
-            parquet_read_options=ParquetReadOptions(dictionary_columns=coded), schema=schema,
-        )  # fmt: skip
+            parquet_read_options=ParquetReadOptions(dictionary_columns=coded),
+            schema=schema,
+        )
 
     def _table(self, name: str) -> DeltaTable | None:
         """The table as it is now."""

@@ -109,10 +109,12 @@ class ShardArchive:
         def needed(fields: tuple[Field, ...]) -> list[Field]:
             # A time that was that of its cycle is another one now, although its table is the same.
             return [
-                each for each in fields
-                if everything or (sampled and each.is_time)
+                each
+                for each in fields
+                if everything
+                or (sampled and each.is_time)
                 or (each.table in due and (sampled or not each.is_measurement))
-            ]  # fmt: skip
+            ]
 
         written = _changed(self._partition, forms.of(needed(mine)), reset, sampled, mine)
         writer.partitions(self._partition, written, reset)

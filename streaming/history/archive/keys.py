@@ -78,8 +78,10 @@ def partition_rows(base: ShardState, rows: pa.Table) -> PartitionRows:
     return PartitionRows(
         Topics(object_array(left), object_array(ids[name] for name in left)),
         PartitionIndex(topic_index.astype(np.int32), number.astype(np.int32)),
-        base_row, np.append(reset[stays], UNKNOWN), np.append(removed[stays], UNKNOWN),
-    )  # fmt: skip
+        base_row,
+        np.append(reset[stays], UNKNOWN),
+        np.append(removed[stays], UNKNOWN),
+    )
 
 
 def _newest(count: int, row: Array, at: Array) -> Array:

@@ -160,12 +160,15 @@ def other_tables(catalog: Catalog) -> tuple[type[Table], ...]:
 
 
 _KEYS: Final = (
-    pa.field(HOUR, pa.string()), pa.field("at", AT), pa.field("shard", pa.int32()),
-)  # fmt: skip
+    pa.field(HOUR, pa.string()),
+    pa.field("at", AT),
+    pa.field("shard", pa.int32()),
+)
 _OF_PARTITION: Final = (
-    pa.field("topic", pa.string()), pa.field("partition", pa.int32()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
     pa.field("change", pa.string()),
-)  # fmt: skip
+)
 
 
 def schemas(catalog: Catalog) -> dict[str, pa.Schema]:

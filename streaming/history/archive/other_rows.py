@@ -96,10 +96,11 @@ def from_json(
     """
     decoded = [msgspec.json.decode(line) for line in lines]
     values = [
-        row.astype(np.int32) if column.name == "row" and row is not None
+        row.astype(np.int32)
+        if column.name == "row" and row is not None
         else _array(column, [each.get(column.name, column.fill) for each in decoded], risks)
         for column in table.columns
-    ]  # fmt: skip
+    ]
     return table.from_values(values)
 
 

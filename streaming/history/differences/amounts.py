@@ -135,9 +135,11 @@ def _added(one: _Topic | None, other: _Topic) -> _Topic:
     if one is None:
         return other
     return _Topic(
-        other.name, _sum(one.local_log_bytes, other.local_log_bytes),
-        _sum(one.log_ends, other.log_ends), one.partitions + other.partitions,
-    )  # fmt: skip
+        other.name,
+        _sum(one.local_log_bytes, other.local_log_bytes),
+        _sum(one.log_ends, other.log_ends),
+        one.partitions + other.partitions,
+    )
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -60,13 +60,15 @@ def told(
     people = [each for each in happenings if each.kind in _BY_PEOPLE]
     return Told(
         [
-            Incident(_line([happenings[n] for n in group], racks),
-                     _effects(group, happenings, effects, link_of))
+            Incident(
+                _line([happenings[n] for n in group], racks),
+                _effects(group, happenings, effects, link_of),
+            )
             for group in _grouped(roots, happenings)
         ],
         [_line(each) for each in _by_aspect(rest).values()],
         [_line([people[n] for n in group]) for group in _grouped(range(len(people)), people)],
-    )  # fmt: skip
+    )
 
 
 def _grouped(numbers: Iterable[int], happenings: Sequence[Happening]) -> list[list[int]]:
@@ -87,9 +89,11 @@ def _grouped(numbers: Iterable[int], happenings: Sequence[Happening]) -> list[li
 
 
 def _effects(
-    group: Sequence[int], happenings: Sequence[Happening], effects: Mapping[int, Sequence[int]],
+    group: Sequence[int],
+    happenings: Sequence[Happening],
+    effects: Mapping[int, Sequence[int]],
     link_of: Mapping[int, CauseLink],
-) -> list[Effect]:  # fmt: skip
+) -> list[Effect]:
     """All that followed, a line for each way in which it did, in order of the first."""
     lines: dict[tuple[str, ...], list[int]] = {}
     certainty: dict[tuple[str, ...], Certainty] = {}

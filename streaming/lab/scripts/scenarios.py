@@ -231,9 +231,10 @@ def failover(stage: Stage) -> None:
 def _await_whole(stage: Stage, broker: int) -> list[dict[str, Any]]:
     """Wait until all partitions that a broker leads are whole, and return them."""
     return stage.until(
-        lambda: _led_at_rest(stage, broker), SOON_S,
+        lambda: _led_at_rest(stage, broker),
+        SOON_S,
         f"a partition that broker {broker} leads is not whole, for Kafka or for the twin,",
-    )  # fmt: skip
+    )
 
 
 def _led_at_rest(stage: Stage, broker: int) -> list[dict[str, Any]]:
@@ -274,8 +275,9 @@ def cold_leader(stage: Stage) -> None:
     try:
         leader = stage.until(
             lambda: (now := stage.leaders().get((COLD_TOPIC, 0), 1)) not in (1, -1) and now,
-            SOON_S, "nobody took over",
-        )  # fmt: skip
+            SOON_S,
+            "nobody took over",
+        )
         stage.say(f"Kafka      elected {leader}")
         if leader != cold:
             raise ScriptFailed(f"{COLD_TOPIC}-0 is led by {leader}, predicted was {cold}")
@@ -299,9 +301,7 @@ def preferred_leads(stage: Stage, key: TopicPartition, broker: int = 1) -> bool:
     """Whether that broker, the preferred leader, leads; if not, request its election."""
     if stage.leaders().get((key.topic, key.partition)) == broker:
         return True
-    with suppress(KafkaError), KafkaAdminClient(
-        bootstrap_servers=stage.cluster.bootstrap
-    ) as admin:  # fmt: skip
+    with suppress(KafkaError), KafkaAdminClient(bootstrap_servers=stage.cluster.bootstrap) as admin:
         admin.elect_leaders(_PREFERRED, {key.topic: [key.partition]}, raise_errors=False)
     return False
 
@@ -323,16 +323,18 @@ def stuck_bootstrap(stage: Stage) -> None:
     stage.say("action     the partition was reassigned to broker 3, which has nothing of it")
     stage.until(
         lambda: any(j["stuck"] == "stuck_idle" for j in stage.partition(IDLE_TOPIC)["catching_up"]),
-        SOON_S, "the twin does not call it stuck",
-    )  # fmt: skip
+        SOON_S,
+        "the twin does not call it stuck",
+    )
     stage.say("Kafka      the replica does not move, and the twin says why")
     stage.fires("KafkaTwinBootstrapStuck")
     _write(stage, IDLE_TOPIC, 1)
     stage.say("action     one record was written")
     stage.until(
-        lambda: (now := stage.partition(IDLE_TOPIC)) and not now["catching_up"], SOON_S,
+        lambda: (now := stage.partition(IDLE_TOPIC)) and not now["catching_up"],
+        SOON_S,
         "the replica does not join",
-    )  # fmt: skip
+    )
     stage.say("Kafka      the replica joined")
     # Its leaders have nearly none of the remote data on disk, so they are cold.
     with KafkaAdminClient(bootstrap_servers=stage.cluster.bootstrap) as admin:
@@ -348,8 +350,9 @@ def _path_on(stage: Stage) -> str | None:
 def slow_leader(stage: Stage) -> None:
     """A frozen leader removes a healthy follower from the ISR (KIP-501)."""
     with KafkaAdminClient(bootstrap_servers=stage.cluster.bootstrap) as admin:
-        topic = {STEADY_TOPIC: {"assignments": {0: [2, 3]},
-                                "configs": {"min.insync.replicas": "1"}}}  # fmt: skip
+        topic = {
+            STEADY_TOPIC: {"assignments": {0: [2, 3]}, "configs": {"min.insync.replicas": "1"}}
+        }
         admin.create_topics(topic, timeout_ms=20_000, wait_for_metadata=True)
     stage.until(lambda: stage.partition(STEADY_TOPIC), SOON_S, "the twin does not know it")
     stage.say(
@@ -375,14 +378,16 @@ def slow_leader(stage: Stage) -> None:
         # The leader's log reports the shrink first; what explains it may be a cycle behind.
         shrink = stage.until(
             lambda: (s := _shrink(stage)) and s["verdict"] in LEADERS_FAULT and s,
-            SOON_S, "the twin does not blame the leader",
-        )  # fmt: skip
+            SOON_S,
+            "the twin does not blame the leader",
+        )
         # A leader logs a fetch once it has answered it.
         with suppress(ScriptFailed):
             shrink = stage.until(
                 lambda: (s := _shrink(stage)) and s["fetch_was_pending"] is not None and s,
-                SOON_S, "it is not known whether a fetch was pending",
-            )  # fmt: skip
+                SOON_S,
+                "it is not known whether a fetch was pending",
+            )
     kept = {True: "would have kept it", False: "would not have kept it", None: "may have kept it"}
     stage.say(
         f"Kafka      {shrink['leader']} threw out {shrink['broker']}; the twin says that "
@@ -422,8 +427,9 @@ def _written_to(stage: Stage, topic: str) -> Iterator[None]:
     over = threading.Event()
 
     def write() -> None:
-        producer = KafkaProducer(bootstrap_servers=stage.cluster.bootstrap, acks=1, linger_ms=0,
-                                 enable_idempotence=False)  # fmt: skip
+        producer = KafkaProducer(
+            bootstrap_servers=stage.cluster.bootstrap, acks=1, linger_ms=0, enable_idempotence=False
+        )
         while not over.wait(0.05):
             with suppress(KafkaError):
                 producer.send(topic, b"x" * 100, partition=0)

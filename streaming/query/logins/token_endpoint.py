@@ -54,9 +54,7 @@ def endpoint_of(oauth: OAuth) -> TokenEndpoint:
     return TokenEndpoint(f"http://127.0.0.1:{server.server_port}/token", client, secret)
 
 
-def _handler(
-    provider: TokenProvider, client: str, secret: str
-) -> type[BaseHTTPRequestHandler]:  # fmt: skip
+def _handler(provider: TokenProvider, client: str, secret: str) -> type[BaseHTTPRequestHandler]:
     login = "Basic " + base64.b64encode(f"{client}:{secret}".encode()).decode()
 
     class Handler(BaseHTTPRequestHandler):

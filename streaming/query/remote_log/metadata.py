@@ -49,8 +49,10 @@ def as_observations(
     for batch in batches:
         rows: list[tuple[str, str, bytes]] = []
         events_of: defaultdict[tuple[int, int], list[_Placed]] = defaultdict(list)
-        columns = (batch.column(name).to_pylist() for name in
-                   ("value", "topic", "partition", "offset", "timestamp_ms"))  # fmt: skip
+        columns = (
+            batch.column(name).to_pylist()
+            for name in ("value", "topic", "partition", "offset", "timestamp_ms")
+        )
         for value, *where in zip(*columns, strict=True):
             place = _Place(*where)
             newest_ms[place.partition] = max(newest_ms[place.partition], place.timestamp_ms)

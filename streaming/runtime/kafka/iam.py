@@ -18,10 +18,12 @@ SESSION_NAME: Final = "kafka-twin"
 
 _FORMS: Final = {
     "region": (r"[a-z]{2,}(-[a-z0-9]+)+", "must be like eu-west-1"),
-    "role_arn": (r"arn:aws[a-z-]*:iam::\d{12}:role/\S+",
-                 "must be like arn:aws:iam::123456789012:role/kafka-twin"),
+    "role_arn": (
+        r"arn:aws[a-z-]*:iam::\d{12}:role/\S+",
+        "must be like arn:aws:iam::123456789012:role/kafka-twin",
+    ),
     "role_session_name": (r"[\w+=,.@-]{2,64}", "must be 2 to 64 letters, digits or any of +=,.@-_"),
-}  # fmt: skip
+}
 _OF_A_ROLE: Final = ("role_session_name", "role_external_id")
 _OF_MSK: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?:")
 

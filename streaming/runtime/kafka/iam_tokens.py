@@ -135,11 +135,14 @@ class Signer:
                 "renews it",
             }.get(code, f"AWS answers {code} for the access key {key}")
         except BotoCoreError as error:
-            return (f"the access key {key}, its secret, its session token, the region {region} or "
-                    f"a right is wrong; AWS could not be asked which: {_words(error)}")  # fmt: skip
-        return (f"AWS calls the credentials right, of {answer['Arn']}: if the login was refused, "
-                f"the right kafka-cluster:Connect is missing, or the cluster is not in {region}"
-                )  # fmt: skip
+            return (
+                f"the access key {key}, its secret, its session token, the region {region} or "
+                f"a right is wrong; AWS could not be asked which: {_words(error)}"
+            )
+        return (
+            f"AWS calls the credentials right, of {answer['Arn']}: if the login was refused, "
+            f"the right kafka-cluster:Connect is missing, or the cluster is not in {region}"
+        )
 
     def _credentials(self) -> Credentials:
         """Keys as they are now. Those that AWS' library renews itself stay with their session, and
@@ -190,9 +193,10 @@ def _sts(session: Session, region: str, credentials: Credentials) -> Any:
 
     frozen = credentials.get_frozen_credentials()
     limits = Config(
-        connect_timeout=ANSWERS_WITHIN_S, read_timeout=ANSWERS_WITHIN_S,
+        connect_timeout=ANSWERS_WITHIN_S,
+        read_timeout=ANSWERS_WITHIN_S,
         retries={"total_max_attempts": 1},
-    )  # fmt: skip
+    )
     return session.create_client(
         "sts", region_name=region, config=limits, aws_access_key_id=frozen.access_key,
         aws_secret_access_key=frozen.secret_key, aws_session_token=frozen.token,

@@ -42,8 +42,10 @@ def other_form(path: str, *, holds_key: bool) -> str:
         if not holds_key:
             return _advised("a keystore of Java", f"keytool -list -rfc -keystore {given} > {made}")
         between = shlex.quote(f"{path}.p12")
-        first = (f"keytool -importkeystore -srckeystore {given} -destkeystore {between} "
-                 "-deststoretype PKCS12")  # fmt: skip
+        first = (
+            f"keytool -importkeystore -srckeystore {given} -destkeystore {between} "
+            "-deststoretype PKCS12"
+        )
         return _advised("a keystore of Java", f"{first} && {_of_pkcs12(between, made, '-nodes')}")
     content = _content(head)
     if content is None:

@@ -11,10 +11,12 @@ from tests.twin.test_gate import quorum
 def test_may_i_restart_broker_2_why_not_and_what_would_help():
     store = with_events(
         a_state(
-            Partition("orders", isr=(1, 2)), Partition("payments"), brokers=(1, 2, 3),
+            Partition("orders", isr=(1, 2)),
+            Partition("payments"),
+            brokers=(1, 2, 3),
             min_insync_replicas=2,
         ).with_tables(quorum(0, 0, 0))
-    )  # fmt: skip
+    )
     with an_exporter(store) as url:
         may, why, help_ = called(
             url,

@@ -144,8 +144,10 @@ def test_without_the_sdk_the_exporter_serves_and_says_where_asked_how_to_install
     environment = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_TWIN_")}
     with subprocess.Popen(
         [sys.executable, "-c", WITHOUT_SDK, "--config", str(path), "exporter"],
-        stderr=subprocess.PIPE, text=True, env=environment,
-    ) as process:  # fmt: skip
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
         assert answer_of(port, "/metrics")[0] == 200
         request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", data=b"{}")
         with pytest.raises(urllib.error.HTTPError) as refused:

@@ -30,7 +30,7 @@ def store() -> SnapshotStore:
 
 def asked(
     access: AccessConfig, path: str, headers: Shown = (), peer: str = "192.0.2.7", **config: Any
-) -> httpx2.Response:  # fmt: skip
+) -> httpx2.Response:
     client = TestClient(an_application(store(), access, **config), client=(peer, 40_000))
     return client.get(path, headers=headers or None, follow_redirects=False)
 

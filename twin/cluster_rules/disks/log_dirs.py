@@ -175,15 +175,17 @@ def log_dir_use(dirs: ReportedLogDirs, held: LogDirBytes, cycle: Cycle) -> LogDi
     same = ("broker", "log_dir", "number", "volume", "total_bytes", "usable_bytes",
             "size_is_configured", "error_code", "is_cordoned")  # fmt: skip
     logs = ("future_bytes", "unassigned_bytes", "unlisted_bytes")
-    return LogDirUse.from_values([
-        *(getattr(dirs, name) for name in same),
-        *of_logs,
-        *(np.where(has_listed, getattr(dirs, name), UNKNOWN) for name in logs),
-        _other(dirs),
-        summed(held.offline_replicas, offline_place),
-        dirs.observed_at_ms,
-        cycle.observed_at_ms - dirs.observed_at_ms <= STALE_MS,
-    ])  # fmt: skip
+    return LogDirUse.from_values(
+        [
+            *(getattr(dirs, name) for name in same),
+            *of_logs,
+            *(np.where(has_listed, getattr(dirs, name), UNKNOWN) for name in logs),
+            _other(dirs),
+            summed(held.offline_replicas, offline_place),
+            dirs.observed_at_ms,
+            cycle.observed_at_ms - dirs.observed_at_ms <= STALE_MS,
+        ]
+    )
 
 
 def places(dirs: ReportedLogDirs | LogDirUse, of_broker: Int32, number: Int8, among: Bool) -> Array:

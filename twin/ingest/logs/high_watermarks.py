@@ -32,9 +32,9 @@ def with_high_watermarks(state: ShardState, row: Rows, fetch: Mapping[str, Array
     )
     # The sort puts the newest of each row last, whatever the order of the frames.
     both = table.with_rows(news)
-    both = both.pick(np.lexsort(
-        (both.leader, both.offset, both.at_ms, both.leader_epoch, both.row)
-    ))  # fmt: skip
+    both = both.pick(
+        np.lexsort((both.leader, both.offset, both.at_ms, both.leader_epoch, both.row))
+    )
     newest = both.pick(np.append(both.row[1:] != both.row[:-1], True))
     same = all(map(np.array_equal, newest.values(), table.values()))
     return state if same else state.with_tables(newest)

@@ -89,18 +89,22 @@ def info(brokers: Brokers) -> Mapping[tuple[str], ByBroker]:
 
 
 @gauge(
-    "answered", "1 if the broker answered the newest cycle in time, else 0.", level="broker",
+    "answered",
+    "1 if the broker answered the newest cycle in time, else 0.",
+    level="broker",
     combine="newest",
-)  # fmt: skip
+)
 def answered(brokers: Brokers) -> ByBroker:
     """The answers of every registered broker."""
     return ByBroker(brokers.broker, brokers.answered.astype(np.int64))
 
 
 @gauge(
-    "fenced", "1 if the controller has fenced the broker, else 0.", level="broker",
+    "fenced",
+    "1 if the controller has fenced the broker, else 0.",
+    level="broker",
     combine="newest",
-)  # fmt: skip
+)
 def fenced(brokers: Brokers) -> ByBroker:
     """Brokers for which that is unknown have no series."""
     is_known = brokers.fenced != UNKNOWN
@@ -108,9 +112,11 @@ def fenced(brokers: Brokers) -> ByBroker:
 
 
 @gauge(
-    "log_dir_usable_bytes", "Free space of the broker's log volumes.", level="broker",
+    "log_dir_usable_bytes",
+    "Free space of the broker's log volumes.",
+    level="broker",
     combine="newest",
-)  # fmt: skip
+)
 def log_dir_usable_bytes(brokers: Brokers) -> ByBroker:
     """Brokers for which that is unknown have no series."""
     is_known = brokers.log_dir_usable_bytes != UNKNOWN

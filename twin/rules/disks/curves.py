@@ -129,17 +129,19 @@ def sums_by_directory(tables: LogTables, dirs: ReplicaDirs, now_ms: int) -> Disk
     broker, directory = keys.unpack(each[stays])
     points = len(POINTS_S)
     first = np.arange(points * len(broker)) % points == 0
-    return DiskCurves.from_values([
-        np.repeat(broker, points).astype(np.int32),
-        np.repeat(directory - 1, points).astype(np.int8),
-        np.tile(np.arange(points, dtype=np.int8), len(broker)),
-        np.full(points * len(broker), now_ms),
-        *(of_directory[stays].ravel() for of_directory in sums),
-        np.where(first, np.repeat(judged[stays], points), 0),
-        np.where(first, np.repeat(lacking[stays], points), 0),
-        np.where(first, np.repeat(late[stays], points), 0),
-        np.where(first, np.repeat(unjudged[stays], points), 0),
-    ])  # fmt: skip
+    return DiskCurves.from_values(
+        [
+            np.repeat(broker, points).astype(np.int32),
+            np.repeat(directory - 1, points).astype(np.int8),
+            np.tile(np.arange(points, dtype=np.int8), len(broker)),
+            np.full(points * len(broker), now_ms),
+            *(of_directory[stays].ravel() for of_directory in sums),
+            np.where(first, np.repeat(judged[stays], points), 0),
+            np.where(first, np.repeat(lacking[stays], points), 0),
+            np.where(first, np.repeat(late[stays], points), 0),
+            np.where(first, np.repeat(unjudged[stays], points), 0),
+        ]
+    )
 
 
 GROWTH_S: Final = 3_600.0

@@ -46,9 +46,11 @@ from twin.tables.state import Assignment, Brokers, Partitions
 
 
 class LeadersAfterLoss(
-    PartitionTable, kind="leader_after_loss", by_election_rule=True,
+    PartitionTable,
+    kind="leader_after_loss",
+    by_election_rule=True,
     on_demand="the next leaders, and elections of the few partitions whose next one is silent",
-):  # fmt: skip
+):
     """[P] who leads each partition once its leader is lost and silent brokers are fenced too."""
 
     leader: Int32 = column(
@@ -178,9 +180,7 @@ def _shortfalls_by_leader(
         elected = elected_without(electorate, gone).leader
         leader = np.where(stays, partitions.leader, elected)
         left = np.maximum(count_slots(members & ~gone), elected != NO_BROKER)
-        needed = min_isr_under(
-            leader, least.min_isr, partitions, electorate.topic_configs, brokers
-        )  # fmt: skip
+        needed = min_isr_under(leader, least.min_isr, partitions, electorate.topic_configs, brokers)
         falls[:, slot] = members[:, slot] & (left < needed)
     return falls
 

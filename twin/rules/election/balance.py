@@ -17,9 +17,11 @@ from twin.tables.state import Brokers, Partitions
 
 
 class BalancedLeaders(
-    PartitionTable, kind="balanced_leaders", on_demand="an election over stored columns",
+    PartitionTable,
+    kind="balanced_leaders",
+    on_demand="an election over stored columns",
     by_election_rule=True,
-):  # fmt: skip
+):
     """[P] who leads each partition once leader balancing has run."""
 
     leader: Int32 = column("broker id, -1 for nobody", fill=NO_BROKER)

@@ -258,9 +258,10 @@ def _with_successors(found: LeaderChanges, prev: PrevCycle, it: Electors) -> Lea
     others &= it.roles.is_assigned[row] & ~it.roles.is_offline[row]
     joins = is_moved | (led & ~elects_others) | others.any(axis=1) | has_rejoined
     its_ends = keys.look_up(
-        keys.pack(prev.outside.row, prev.outside.broker), prev.outside.end_offset,
+        keys.pack(prev.outside.row, prev.outside.broker),
+        prev.outside.end_offset,
         keys.pack(row, leader),
-    )  # fmt: skip
+    )
     was_logged = logged_as_unclean(
         row, found.old_epoch, it.partitions.leader_epoch[row], _far(row), it.elections
     )

@@ -56,8 +56,9 @@ class Candidates(
     """[P, R] replicas that the controller would accept as leader, if they are in sync."""
 
     is_acceptable: Bool = column("listed, not fenced, log directory online", fill=False)
-    is_last_known: Bool = column("the last known leader, kept when ISR and ELR are empty",
-                                 fill=False)  # fmt: skip
+    is_last_known: Bool = column(
+        "the last known leader, kept when ISR and ELR are empty", fill=False
+    )
 
 
 @dataclass(frozen=True, slots=True)

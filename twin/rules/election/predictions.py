@@ -348,9 +348,11 @@ def _before_returns(change: _Change, state: ElectionState) -> Int32:
     """
     away = change.answers_again
     without = replace(
-        state, acceptable=state.acceptable & ~away, in_isr=state.in_isr & ~away,
+        state,
+        acceptable=state.acceptable & ~away,
+        in_isr=state.in_isr & ~away,
         in_elr=state.in_elr & ~away,
-    )  # fmt: skip
+    )
     leader, _ = hold_election(without, change.is_unclean_allowed)
     return leader
 

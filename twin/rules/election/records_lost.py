@@ -212,9 +212,7 @@ def _was_silent(it: LossEvidence, of: LeaderChanges | Truncations, broker: Int32
     """[N] the replica did not answer for a while since the old leader did, or its log became
     shorter: it may have lost records meanwhile."""
     prior = it.prior
-    at_ms = keys.look_up(
-        keys.pack(prior.row, prior.broker), prior.at_ms, keys.pack(of.row, broker)
-    )  # fmt: skip
+    at_ms = keys.look_up(keys.pack(prior.row, prior.broker), prior.at_ms, keys.pack(of.row, broker))
     silent: Bool = at_ms > of.sampled_at_ms
     return silent
 

@@ -34,9 +34,11 @@ _OF_THE_LOG: Final = (
 
 
 class SuccessorCosts(
-    PartitionTable, kind="successor_costs", in_losses=True,
+    PartitionTable,
+    kind="successor_costs",
+    in_losses=True,
     on_demand="follows from the next leaders of the loss that somebody asks about",
-):  # fmt: skip
+):
     """[P] what the next leader costs if it is from outside the ISR and the ELR."""
 
     records_lost: Int64 = column("records that it lacks; unknown for a clean successor")

@@ -244,9 +244,10 @@ def lag_records(lags: GroupLags) -> Array:
 
 
 @group_gauge(
-    "lag_seconds", "Seconds in which the records were appended that {group} has not read, at most.",
+    "lag_seconds",
+    "Seconds in which the records were appended that {group} has not read, at most.",
     combine="max",
-)  # fmt: skip
+)
 def lag_seconds(lags: GroupLags) -> Array:
     """The largest lag over the partitions of a group."""
     return lags.lag_s

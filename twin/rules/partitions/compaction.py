@@ -134,8 +134,10 @@ def compacted_only_grows(
     """A list of replicas for each partition."""
     growing = sizes.pick(only_grows(sizes, configs, now_ms))
     objects = (
-        {name: int(getattr(growing, name)[i])
-         for name in ("broker", "size_bytes", "least_bytes", "since_ms")}
+        {
+            name: int(getattr(growing, name)[i])
+            for name in ("broker", "size_bytes", "least_bytes", "since_ms")
+        }
         for i in range(len(growing))
-    )  # fmt: skip
+    )
     return plain.by_partition(growing.row, objects, len(partitions.leader))

@@ -321,9 +321,10 @@ def is_stuck(rows: CatchingUp, partitions: Partitions) -> Bool:
 
 
 @gauge(
-    "replicas_catching_up", "Replicas on their way into the ISR, by where they started.",
+    "replicas_catching_up",
+    "Replicas on their way into the ISR, by where they started.",
     labels=("path",),
-)  # fmt: skip
+)
 def replicas_catching_up(rows: CatchingUp) -> Mapping[tuple[str], int]:
     """The replicas by path, which is unknown if they were not empty when first seen."""
     took = (

@@ -43,9 +43,10 @@ class KnownEnds(ReplicaTable, kind="known_ends", on_demand="stored log ends, and
 
 
 class SampledCaughtUp(
-    ReplicaTable, kind="sampled_caught_up",
+    ReplicaTable,
+    kind="sampled_caught_up",
     on_demand="an intermediate result; what the previous cycle left of it is stored",
-):  # fmt: skip
+):
     """[P, R] when each replica was last known to be caught up, by samples alone."""
 
     at_ms: Int64 = column("when")

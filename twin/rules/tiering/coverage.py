@@ -374,9 +374,10 @@ def cold_replicas(coverage: ReplicaCoverage, roles: Roles, assignment: Assignmen
 
 
 @gauge(
-    "local_log_bytes", "Size of the local log of the broker's replicas, where it is known.",
+    "local_log_bytes",
+    "Size of the local log of the broker's replicas, where it is known.",
     level="broker",
-)  # fmt: skip
+)
 def broker_local_log_bytes(local: LocalLog, roles: Roles, assignment: Assignment) -> ByBroker:
     """The bytes by broker, without replicas of unknown size."""
     sized = roles.is_assigned & (local.held_bytes != UNKNOWN)
@@ -384,9 +385,10 @@ def broker_local_log_bytes(local: LocalLog, roles: Roles, assignment: Assignment
 
 
 @gauge(
-    "local_log_bytes", "Size of the local log of the topic's replicas, where it is known.",
+    "local_log_bytes",
+    "Size of the local log of the topic's replicas, where it is known.",
     level="topic",
-)  # fmt: skip
+)
 def topic_local_log_bytes(local: LocalLog, roles: Roles) -> Array:
     """The bytes of each partition, without replicas of unknown size."""
     sized = roles.is_assigned & (local.held_bytes != UNKNOWN)

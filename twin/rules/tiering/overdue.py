@@ -59,8 +59,9 @@ class Overdue(
     overdue_bytes: Float64 = column(
         "bytes on disk beyond retention, where a limit in bytes is set", fill=0.0
     )
-    is_overdue: Bool = column("its local log is larger or older than retention leaves it",
-                              fill=False)  # fmt: skip
+    is_overdue: Bool = column(
+        "its local log is larger or older than retention leaves it", fill=False
+    )
 
 
 @rule

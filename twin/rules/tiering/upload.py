@@ -206,9 +206,10 @@ def records_in_time(
 
 
 @gauge(
-    "upload_lag_records", "Records that the partition's leader has not uploaded.",
+    "upload_lag_records",
+    "Records that the partition's leader has not uploaded.",
     level="partition",
-)  # fmt: skip
+)
 def upload_lag_records(lag: UploadLag) -> Array:
     """The lag, unknown where the leader does not report its last tiered offset."""
     return lag.upload_lag_records

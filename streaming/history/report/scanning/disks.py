@@ -26,9 +26,7 @@ FULL_WITHIN_MS: Final = 60_000
 LOST_WITHIN_MS: Final = 300_000
 """A broker that goes while its disk is foretold to be full so soon goes with it."""
 
-_ENDED: Final = {
-    "full": "is full", "failed": "has failed", "broker_lost": "was about to be full"
-}  # fmt: skip
+_ENDED: Final = {"full": "is full", "failed": "has failed", "broker_lost": "was about to be full"}
 
 _Disk = tuple[int, str]  # broker and directory
 _Said = tuple[int, float, float]  # cycle; when it is full at the earliest, and at the latest
@@ -132,9 +130,11 @@ class FillingDisks:
         full_ms = each.end_ms if is_full else None
         begin_ms, last_ms = each.said[0][0], each.said[-1][0]
         wanted = {
-            "began": begin_ms, "warned": each.warned_ms, "paged": each.paged_ms,
+            "began": begin_ms,
+            "warned": each.warned_ms,
+            "paged": each.paged_ms,
             "half_way": (begin_ms + (full_ms or last_ms)) // 2,
-        }  # fmt: skip
+        }
         foretold = []
         for when, at_ms in wanted.items():
             if at_ms is not None:
@@ -163,9 +163,11 @@ class FillingDisks:
             return
         if not goes_on:
             since_ms = storage.failing_since_ms()
-            self._outages.append(StorageOutage(
-                None if since_ms == UNKNOWN else since_ms, at_ms, None, None, [], 0, 0
-            ))  # fmt: skip
+            self._outages.append(
+                StorageOutage(
+                    None if since_ms == UNKNOWN else since_ms, at_ms, None, None, [], 0, 0
+                )
+            )
         outage = self._outages[-1]
         is_paged = outage.paged_at_ms is None and risks.brokers("remote_storage_failing")
         waiting = round(float(storage.stuck_bytes[failing].sum()))

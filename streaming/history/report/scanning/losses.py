@@ -69,9 +69,11 @@ class LostRecords:
         is_exact = all(exact for _, exact in self._lost.values())
         is_unknown = bool(self._unknown) and not self._lost
         return RecordsLostInSpan(
-            None if is_unknown else records, not is_exact or bool(self._unknown),
-            len(self._lost), len(self._unknown),
-        )  # fmt: skip
+            None if is_unknown else records,
+            not is_exact or bool(self._unknown),
+            len(self._lost),
+            len(self._unknown),
+        )
 
 
 @dataclass(slots=True)

@@ -43,7 +43,8 @@ def document(report: Report) -> Document:
             Section(
                 "No cause found",
                 ["Nothing that the table of causes knows of came before these."]
-                if report.no_cause else ["All that happened has a cause above."],
+                if report.no_cause
+                else ["All that happened has a cause above."],
                 [_item(line) for line in report.no_cause],
             ),
             _foretold(report),
@@ -52,14 +53,15 @@ def document(report: Report) -> Document:
             Section(
                 "What people did",
                 ["Or programs for them: events do not say who."]
-                if report.people else ["Nothing that people did was recorded."],
+                if report.people
+                else ["Nothing that people did was recorded."],
                 [_item(line) for line in report.people],
             ),
             _other_rules(report),
             Section("What is not known", items=[Item(plain(line)) for line in report.not_known]),
         ],
         [(number, each.cause.at_ms) for number, each in enumerate(shown, 1)],
-    )  # fmt: skip
+    )
 
 
 def _item(line: Line, *, depth: int = 0, note: str = "", number: int = 0) -> Item:

@@ -55,9 +55,11 @@ def _item(item: Item, console: str) -> str:
     names = f" <small>{escape(', '.join(item.names))}</small>" if item.names else ""
     note = f' <span class="sure {item.note}">{item.note}</span>' if item.note else ""
     number = f'<span class="number">{item.number}</span>' if item.number else ""
-    kind = f' class="cause" id="cause-{item.number}"' if item.number else (
-        f' class="d{min(item.depth, _DEEPEST)}"' if item.depth else ""
-    )  # fmt: skip
+    kind = (
+        f' class="cause" id="cause-{item.number}"'
+        if item.number
+        else (f' class="d{min(item.depth, _DEEPEST)}"' if item.depth else "")
+    )
     return (
         f"<li{kind}>{_link(console, item.at_ms)}<span>{number}{escape(item.text)}{names}{note}"
         "</span></li>"
@@ -69,9 +71,10 @@ def _table(table: TextTable, console: str, title: str) -> str:
     heads = ['<th scope="col">when</th>'] if table.row_at_ms else []
     heads += [
         f'<th scope="col">{escape(text)}{"" if at_ms is None else f" {_link(console, at_ms)}"}</th>'
-        if text else "<td></td>"
+        if text
+        else "<td></td>"
         for text, at_ms in zip(table.header, moments, strict=True)
-    ]  # fmt: skip
+    ]
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="{escape(title)}"><table><thead>'
         f"<tr>{''.join(heads)}</tr></thead><tbody>{''.join(_rows(table, console))}</tbody>"
