@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -121,7 +122,7 @@ def _answer(
     ctx.exit(EXIT_CODES[answer["verdict"]])
 
 
-def _record(config: Config, verdict: RestartVerdict) -> None:
+def _record(config: Config, verdict: Mapping[str, Any]) -> None:
     """Send the event of a verdict; that it cannot be sent changes no verdict."""
     try:
         send_judged(config, verdict, now_ms())

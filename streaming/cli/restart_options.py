@@ -21,24 +21,6 @@ T = TypeVar("T")
 _AGAIN_S: Final = 2.0
 """Seconds between two reads of the snapshots while waiting: a cycle takes longer."""
 
-_ALLOW: Final = {
-    "rf1": ("--allow-rf1", "Take partitions with one replica offline."),
-    "rf_min_isr": (
-        "--allow-rf-min-isr",
-        "Refuse acks=all where there are no more replicas than min.insync.replicas.",
-    ),
-    "small_quorum": ("--allow-small-quorum", "Stop a quorum of one or two controllers."),
-    "cold": ("--cold-ok", "Let cold replicas lead."),
-    "over_capacity": (
-        "--allow-over-capacity",
-        "Let brokers carry more than the capacity that the configuration gives them.",
-    ),
-    "full_disk": (
-        "--allow-full-disk",
-        "Restart brokers of which a disk is full before they are back.",
-    ),
-}
-
 
 class _Moment(click.ParamType[float]):
     """Seconds since the epoch, or now: when the command begins."""
@@ -75,12 +57,13 @@ def terms_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_terms(*args: Any, margin: int, **options: Any) -> None:
         allowed = frozenset(
-            reason for name, reason in ALLOWABLE.items() if options.pop(f"allow_{name}")
+            each.reason for name, each in ALLOWABLE.items() if options.pop(f"allow_{name}")
         )
         command(*args, terms=Terms(margin, allowed), **options)
 
-    for name, (flag, text) in reversed(_ALLOW.items()):
-        with_terms = click.option(flag, f"allow_{name}", is_flag=True, help=text)(with_terms)
+    for name, each in reversed(list(ALLOWABLE.items())):
+        flag = click.option(each.option, f"allow_{name}", is_flag=True, help=each.help)
+        with_terms = flag(with_terms)
     return click.option(
         "--margin",
         type=click.IntRange(0),
@@ -94,7 +77,9 @@ def terms_parameters(terms: Terms, since_ms: int) -> dict[str, int | bool]:
     """The same as parameters of a question to an exporter."""
     # Whole seconds, rounded up: a later limit is on the safe side.
     since = {} if since_ms == UNKNOWN else {"since": -(-since_ms // 1_000)}
-    allowed = {f"allow_{name}": True for name, each in ALLOWABLE.items() if each in terms.allowed}
+    allowed = {
+        f"allow_{name}": True for name, each in ALLOWABLE.items() if each.reason in terms.allowed
+    }
     return {"margin": terms.margin, **allowed, **since}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -10,7 +11,6 @@ from streaming import bus
 from streaming.bus import Sender
 from streaming.plans.journal import Act
 from streaming.plans.plan import PartitionChange
-from streaming.questions.restart import RestartVerdict
 from streaming.runtime.config import Config
 
 _GIVE_UP_MS: Final = 5_000
@@ -55,7 +55,7 @@ def send(config: Config, sender: Sender, act: Act, change: PartitionChange, at_m
     sender.flush(_GIVE_UP_MS)
 
 
-def judged(cluster: str, verdict: RestartVerdict, at_ms: int) -> tuple[bytes, bytes]:
+def judged(cluster: str, verdict: Mapping[str, Any], at_ms: int) -> tuple[bytes, bytes]:
     """Key and value of a verdict that somebody asked the gate for. It does not say who."""
     brokers = verdict["brokers"]
     names = " and ".join(map(str, brokers))
@@ -77,7 +77,7 @@ def judged(cluster: str, verdict: RestartVerdict, at_ms: int) -> tuple[bytes, by
     return f"{cluster}/gate".encode(), msgspec.json.encode(value)
 
 
-def send_judged(config: Config, verdict: RestartVerdict, at_ms: int) -> None:
+def send_judged(config: Config, verdict: Mapping[str, Any], at_ms: int) -> None:
     """Write the event of a verdict.
 
     Raises:

@@ -15,27 +15,10 @@ from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.questions import whatif
+from twin.questions.whatif import Threshold
 from twin.tables.enums import CLUSTER_WIDE
 
 GRID: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-
-
-class Threshold(TypedDict):
-    """One threshold of KIP-1303 (-1: off), and what it does."""
-
-    local_log_ms: int
-    local_log_bytes: int
-    cold_replicas: int
-    cold_leaders: int
-    next_leaders_cold: int
-    moved_leaders: int
-    unreachable_partitions: int
-    rack_skew: float | None
-    leaders_by_rack: dict[str, int]
-    preferred_cold: int
-    preferred_eta_unknown: int
-    preferred_never_warm: int
-    balanced_in_s: float
 
 
 class Thresholds(TypedDict):
@@ -67,24 +50,6 @@ def _text(data: Mapping[str, Any]) -> Answer:
             for r in data["thresholds"]
         ],
     )  # fmt: skip
-
-
-def _threshold_row(one: whatif.Eligibility) -> Threshold:
-    return {
-        "local_log_ms": one.local_log_ms,
-        "local_log_bytes": one.local_log_bytes,
-        "cold_replicas": one.cold_replicas,
-        "cold_leaders": one.cold_leaders,
-        "next_leaders_cold": one.next_leaders_cold,
-        "moved_leaders": one.moved_leaders,
-        "unreachable_partitions": one.unreachable_partitions,
-        "rack_skew": None if one.rack_skew != one.rack_skew else round(one.rack_skew, 3),
-        "leaders_by_rack": dict(one.leaders_by_rack),
-        "preferred_cold": one.preferred_cold,
-        "preferred_eta_unknown": one.preferred_eta_unknown,
-        "preferred_never_warm": one.preferred_never_warm,
-        "balanced_in_s": round(one.balanced_in_s, 3),
-    }
 
 
 def _balanced_in(row: Mapping[str, Any]) -> str:
@@ -134,5 +99,5 @@ def threshold(
     return {
         "topic": topic or None,
         "topics_with_own_thresholds": own,
-        "thresholds": [_threshold_row(one) for one in judged],
+        "thresholds": judged,
     }

@@ -141,7 +141,7 @@ def outcomes(state: ShardState, brokers: set[int]) -> dict[int, int]:
 
 
 class TestThresholds:
-    def answer(self, ms: int = UNKNOWN, size: int = UNKNOWN) -> whatif.Eligibility:
+    def answer(self, ms: int = UNKNOWN, size: int = UNKNOWN) -> whatif.Threshold:
         warm, cold = (
             Log(size_bytes=2 * MIB),
             Log(local_start=1, size_bytes=10, started_ms=NOW_MS - 1_000),
@@ -210,7 +210,7 @@ class TestThresholds:
         assert (answer.preferred_cold, answer.preferred_never_warm) == (1, 1)
         assert answer.balanced_in_s == 0
 
-    def answer_for(self, part: Partition, **configs: int) -> whatif.Eligibility:
+    def answer_for(self, part: Partition, **configs: int) -> whatif.Threshold:
         state = a_state(part, topics={"t": {"remote_storage": 1, **configs}})
         return whatif.eligibility(state, UNKNOWN, MIB)
 
@@ -262,9 +262,7 @@ class TestBootstrap:
 class TestLocalRetention:
     HELD = Log(local_start=1, size_bytes=4 * MIB, started_ms=NOW_MS - 4 * HOUR_MS)
 
-    def footprint(
-        self, ms: int = UNKNOWN, size: int = UNKNOWN, **config: int
-    ) -> whatif.LocalFootprint:
+    def footprint(self, ms: int = UNKNOWN, size: int = UNKNOWN, **config: int) -> whatif.Footprint:
         cluster = {"eligible_local_log_bytes": 2 * MIB, **config}
         state = a_state(Partition(log=self.HELD), topics=TIERED, **cluster)
         return whatif.local_footprint(whatif.with_local_retention(state, ms, size))
