@@ -11,21 +11,18 @@ import click
 from streaming.bus import BusError, snapshots
 from streaming.cli.exporter_client import (
     Parameters,
-    ask,
     at_option,
-    at_parameters,
-    note_moment,
     url_option,
 )
 from streaming.cli.options import DURATION
 from streaming.cli.restart_options import (
-    ask_until,
+    answered,
     now_ms,
     since_option,
     terms_options,
     terms_parameters,
 )
-from streaming.history.moments import Moment, MomentError
+from streaming.history.moments import Moment
 from streaming.plans.events import send_judged
 from streaming.questions.restart import (
     EXIT_CODES,
@@ -35,7 +32,6 @@ from streaming.questions.restart import (
     verdict_lines,
 )
 from streaming.runtime.config import Config, load
-from streaming.runtime.errors import UserError
 from twin.questions.gate import Terms
 
 
@@ -95,29 +91,15 @@ def _answer(
     ctx: click.Context, brokers: tuple[int, ...], wait: int, since_ms: int, terms: Terms,
     url: str | None, at: Moment | None, as_json: bool,
 ) -> None:  # fmt: skip
-    def by_bus() -> Any:
+    def by_bus(config: Config) -> Any:
         return judge(snapshots.newest(config), brokers, terms, now_ms(), since_ms).data()
 
-    def by_exporter() -> Any:
-        path, parameters = _request(brokers, terms, since_ms)
-        return ask(str(url), path, {**parameters, **moment}, RestartVerdict)
-
-    try:
-        moment = at_parameters(url, at)
-        if moment and wait:
-            raise MomentError("--wait cannot be combined with --at")
-        if url is None:
-            config = load(ctx.obj)
-        verdict = by_bus if url is None else by_exporter
-        answer = ask_until(verdict, is_settled, wait)
-        if "at" in answer and not moment:  # a script must not take a past verdict for one of now
-            raise MomentError(f"{url} shows the past: --at asks about it")
-    except UserError as error:  # a script must not read it as "unsafe" or "safe"
-        click.echo(f"Error: {error}", err=True)
-        ctx.exit(EXIT_CODES["unknown"])
-    if url is None and brokers and config.gate.record:
+    path, parameters = _request(brokers, terms, since_ms)
+    answer = answered(
+        ctx, by_bus, path, parameters, RestartVerdict, is_settled, wait, url, at, past_too=False
+    )
+    if url is None and brokers and (config := load(ctx.obj)).gate.record:
         _record(config, answer)
-    note_moment(answer)
     click.echo(json.dumps(answer) if as_json else "\n".join(verdict_lines(answer)))
     ctx.exit(EXIT_CODES[answer["verdict"]])
 

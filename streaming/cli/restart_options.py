@@ -10,9 +10,18 @@ from typing import Any, Final, TypeVar
 import click
 
 from streaming.bus import BusError
-from streaming.cli.exporter_client import ExporterUnavailableError
-from streaming.questions.restart import ALLOWABLE
+from streaming.cli.exporter_client import (
+    ExporterUnavailableError,
+    Parameters,
+    ask,
+    at_parameters,
+    note_moment,
+)
+from streaming.history.moments import Moment, MomentError
+from streaming.questions.restart import ALLOWABLE, EXIT_CODES
+from streaming.runtime.config import Config, load
 from streaming.runtime.deadline import Deadline
+from streaming.runtime.errors import UserError
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 
@@ -81,6 +90,36 @@ def terms_parameters(terms: Terms, since_ms: int) -> dict[str, int | bool]:
         f"allow_{name}": True for name, each in ALLOWABLE.items() if each.reason in terms.allowed
     }
     return {"margin": terms.margin, **allowed, **since}
+
+
+def answered(
+    ctx: click.Context, by_bus: Callable[[Config], Any], path: str, parameters: Parameters,
+    form: Any, is_enough: Callable[[Any], bool], wait_ms: int, url: str | None, at: Moment | None,
+    *, past_too: bool,
+) -> Any:  # fmt: skip
+    """The answer of the bus or of an exporter. Without one, the command exits as if unknown.
+
+    Unless ``past_too``, what shows the past alone is refused where --at does not ask about it.
+    """
+    try:
+        moment = at_parameters(url, at)
+        if moment and wait_ms:
+            raise MomentError("--wait cannot be combined with --at")
+        config = load(ctx.obj) if url is None else None
+
+        def once() -> Any:
+            if config is not None:
+                return by_bus(config)
+            return ask(str(url), path, {**parameters, **moment}, form)
+
+        answer = ask_until(once, is_enough, wait_ms)
+        if "at" in answer and not moment and not past_too:
+            raise MomentError(f"{url} shows the past: --at asks about it")
+    except UserError as error:  # a script must not read it as "unsafe" or "safe"
+        click.echo(f"Error: {error}", err=True)
+        ctx.exit(EXIT_CODES["unknown"])
+    note_moment(answer)
+    return answer
 
 
 def ask_until(ask: Callable[[], T], is_enough: Callable[[T], bool], wait_ms: int) -> T:

@@ -10,7 +10,7 @@ import msgspec
 from streaming import bus
 from streaming.bus import Sender
 from streaming.plans.journal import Act
-from streaming.plans.plan import PartitionChange
+from streaming.plans.plan import PlannedChange
 from streaming.runtime.config import Config
 
 _GIVE_UP_MS: Final = 5_000
@@ -21,13 +21,13 @@ _TEXTS: Final[dict[Act, str]] = {
 }
 
 
-def text(act: Act, change: PartitionChange) -> str:
+def text(act: Act, change: PlannedChange) -> str:
     """A sentence for people."""
     before, after = list(change.replicas), list(change.planned)
     return _TEXTS[act].format(p=change, before=before, after=after)
 
 
-def event(cluster: str, act: Act, change: PartitionChange, at_ms: int) -> tuple[bytes, bytes]:
+def event(cluster: str, act: Act, change: PlannedChange, at_ms: int) -> tuple[bytes, bytes]:
     """Key and value of a change that was made."""
     before, after = list(change.replicas), list(change.planned)
     value = {
@@ -44,7 +44,7 @@ def event(cluster: str, act: Act, change: PartitionChange, at_ms: int) -> tuple[
     return f"{cluster}/{change}".encode(), msgspec.json.encode(value)
 
 
-def send(config: Config, sender: Sender, act: Act, change: PartitionChange, at_ms: int) -> None:
+def send(config: Config, sender: Sender, act: Act, change: PlannedChange, at_ms: int) -> None:
     """Write the event.
 
     Raises:
