@@ -10,7 +10,7 @@ from streaming.exporter import schemas
 from streaming.exporter.api import endpoints
 from streaming.exporter.endpoint import Endpoint
 from streaming.exporter.openapi import described_path
-from streaming.exporter.views.api import summed_metrics
+from streaming.exporter.views.cluster import summed_metrics
 from streaming.history.moments import AT
 from streaming.questions import QUESTIONS
 from streaming.questions.parameters import InputParameter, Schema
