@@ -81,26 +81,5 @@ MCP_CALLS: Final = _counter(
 AT_SCRAPE: Final = (UP, BUS_UP, OBSERVATION_AGE, LOSS, EVENT_STREAMS, EVENT_GAPS, MCP_CALLS)
 """Metrics that depend on the clock and on clients, and are rendered for each scrape."""
 
-OWN: Final = (
-    BUILD,
-    UP,
-    BUS_UP,
-    OBSERVATION_AGE,
-    LOSS,
-    SHARDS,
-    CYCLE_SECONDS,
-    LATENCY,
-    STATE_BYTES,
-    OBSERVATIONS_REFUSED,
-    SNAPSHOTS_REFUSED,
-    EVENTS,
-    ANNOTATIONS,
-    SNAPSHOTS_READ,
-    RENDER_SECONDS,
-    SERIES,
-    SERIES_DROPPED,
-    SERIES_CUT,
-    EVENT_STREAMS,
-    EVENT_GAPS,
-    MCP_CALLS,
-)
+OWN: Final = tuple(each for each in list(vars().values()) if isinstance(each, Metric))
+"""All of them, in the order above."""

@@ -21,17 +21,14 @@ from twin.declarations.table import NO_BROKER, UNKNOWN, Bool, Float64, Int8, Int
 from twin.engine.state import ShardState
 from twin.questions.adds_up import AddsUp
 from twin.questions.incoming import Growths
-from twin.questions.room import (
+from twin.questions.room.disks import Disks, later, place_of, still
+from twin.questions.room.verdict import (
     BrokerRoom,
-    Disks,
     Received,
     RoomUnknown,
     growths_on,
     judged,
-    later,
     nowhere,
-    place_of,
-    still,
 )
 from twin.questions.whatif import electorate_of, is_judged, replicas_on
 from twin.rules.brokers.log_dirs import ReplicaDirs

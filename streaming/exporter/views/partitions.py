@@ -6,7 +6,7 @@ Unknown is null. Every object has the time at which it was observed, and its age
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -25,7 +25,7 @@ from streaming.questions.parameters import (
 )
 from streaming.runtime.kafka.uuids import uuid_text
 from twin.arrays import plain
-from twin.declarations.table import UNKNOWN, Bool, PartitionTable, ReplicaTable, Rows, Table
+from twin.declarations.table import UNKNOWN, Array, Bool, PartitionTable, ReplicaTable, Rows, Table
 from twin.engine.catalog import Catalog
 from twin.engine.risks import OpenRisks
 from twin.engine.state import ShardState
@@ -83,6 +83,11 @@ class PartitionFilter:
     offset: Annotated[int, offset("partitions")] = 0
 
     @property
+    def page(self) -> slice:
+        """Which of the matching rows are shown."""
+        return slice(self.offset, self.offset + self.limit)
+
+    @property
     def risks(self) -> int:
         """The bits of risks of which a partition must have one; 0 if it need not."""
         return self.risk or (ALL_RISKS if self.at_risk else 0)
@@ -136,28 +141,50 @@ def partitions(view: ClusterView, selection: PartitionFilter, now_ms: int) -> di
     They are in the order of shard, topic and number. With a filter or sort order by risk, the worst
     risk comes first.
     """
-    states = [shard.state for shard in view.shards]
+    states = view.states
     matching = [selection.matching(state) for state in states]
+    ranks: list[Array] = [np.zeros(len(rows)) for rows in matching]
+    if selection.risks or selection.sort:
+        ranks = [
+            _worst(state[OpenRisks].bits[r]) for state, r in zip(states, matching, strict=True)
+        ]
+    return paged(
+        "partitions", states, matching, ranks, selection.page,
+        lambda state, rows: partition_objects(state, rows, now_ms),
+    )  # fmt: skip
+
+
+def _worst(risks: Array) -> Array:
+    """The lowest bit is the risk that a person would act on first."""
+    return np.where(risks == 0, NO_RISK, risks & -risks)
+
+
+def paged(
+    name: str, states: Sequence[ShardState], matching: Sequence[Rows], ranks: Sequence[Array],
+    page: slice, objects: Callable[[ShardState, Rows], list[dict[str, Any]]],
+) -> dict[str, Any]:  # fmt: skip
+    """The number of all matching rows, and objects of those of a page.
+
+    Args:
+        name: of the list.
+        states: the shards.
+        matching: the matching rows of each.
+        ranks: of these rows; the lowest comes first, of equal ones the first shard and row.
+        page: which of them.
+        objects: those of some rows of a shard.
+    """
     total = sum(map(len, matching))
     if not total:
-        return {"total": 0, "partitions": []}
+        return {"total": 0, name: []}
     row = np.concatenate(matching)
     shard = np.repeat(np.arange(len(states)), [len(rows) for rows in matching])
-    first, last = selection.offset, selection.offset + selection.limit
-    page = np.arange(total)[first:last]
-    if selection.risks or selection.sort:
-        bits = [state[OpenRisks].bits[rows] for state, rows in zip(states, matching, strict=True)]
-        risks = np.concatenate(bits)
-        # The lowest bit is the risk that a person would act on first.
-        worst = np.where(risks == 0, NO_RISK, risks & -risks)
-        page = np.argsort(worst, kind="stable")[first:last]
+    order = np.argsort(np.concatenate(ranks), kind="stable")
+    shown = order[page]
     by_place: dict[int, dict[str, Any]] = {}
-    for shard_number in np.unique(shard[page]).tolist():
-        here = page[shard[page] == shard_number]
-        by_place |= zip(
-            here.tolist(), partition_objects(states[shard_number], row[here], now_ms), strict=True
-        )
-    return {"total": total, "partitions": [by_place[place] for place in page.tolist()]}
+    for which in np.unique(shard[shown]).tolist():
+        here = shown[shard[shown] == which]
+        by_place |= zip(here.tolist(), objects(states[which], row[here]), strict=True)
+    return {"total": total, name: [by_place[place] for place in shown.tolist()]}
 
 
 def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[str, Any]]:

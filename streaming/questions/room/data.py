@@ -26,16 +26,8 @@ from twin.questions.incoming import (
     together,
     under_way,
 )
-from twin.questions.room import (
-    BrokerRoom,
-    Disks,
-    Fit,
-    RoomUnknown,
-    disks_of,
-    emptied,
-    room_for,
-    still,
-)
+from twin.questions.room.disks import Disks, disks_of, emptied, still
+from twin.questions.room.verdict import BrokerRoom, Fit, RoomUnknown, room_for
 
 Verdict = Literal["fits", "fits_until", "unknown", "does_not_fit"]
 WhyUnknown = Literal["disks", "sizes", "directory", "rates"]

@@ -17,7 +17,7 @@ from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 from twin.plans.reordering import is_reassigning
 from twin.questions.incoming import together, under_way
-from twin.questions.room import room_for
+from twin.questions.room.verdict import room_for
 
 
 class RoomUnderWay(TypedDict):
