@@ -16,7 +16,7 @@ from streaming.exporter.api import application, endpoints
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import number
-from streaming.questions.question import question
+from streaming.questions.question import Question, question
 from tests.builders import NOW_MS, Group, Partition, a_state
 from tests.exporter.agents.asking import (
     an_application,
@@ -61,19 +61,27 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
     "plan_demote": ({"broker": 1}, "plans/demote"),
     "plan_place": ({}, "plans/place"),
     "plan_roll": ({"margin": 1}, "plans/roll"),
-    "what_if_bootstrap": ({"broker": 3}, "whatif/bootstrap"),
-    "what_if_recovery": ({"broker": 3, "away": "10m"}, "whatif/recovery"),
-    "what_if_load": ({"broker": [2]}, "whatif/load"),
-    "what_if_lose": ({"broker": [2, 3]}, "whatif/lose"),
-    "what_if_lose_each": ({}, "whatif/lose-each"),
-    "what_if_min_isr": ({"min_isr": 2}, "whatif/min-isr"),
-    "what_if_pairs": ({}, "whatif/pairs"),
-    "what_if_retention": ({"local_ms": "10m"}, "whatif/retention"),
-    "what_if_room": ({}, "whatif/room"),
-    "what_if_threshold": ({"bytes": "1MiB"}, "whatif/threshold"),
-    "what_if_tier_outage": ({"for": "2h"}, "whatif/tier-outage"),
 }
 """Arguments for each tool, and the path that answers the same."""
+
+
+def example(question: Question) -> dict[str, Any]:
+    """What a question needs, as its declaration has it by way of example; else broker 3."""
+    needed = [name for name, each in question.parameters.items() if each.required]
+    needed += question.needs_one_of[:1]
+    given: dict[str, Any] = {}
+    for name in needed:
+        parameter = question.parameters[name]
+        text = parameter.example or "3"
+        value = int(text) if parameter.kind == "integer" else text
+        given[name] = [value] if parameter.repeated else value
+    return given
+
+
+ANSWERS |= {
+    f"what_if_{each.name.replace('-', '_')}": (example(each), f"whatif/{each.name}")
+    for each in QUESTIONS.values()
+}
 
 OF_PAST: dict[str, tuple[dict[str, Any], str]] = {
     "diff": ({"from": "-31s", "to": "-5s"}, "diff"),
