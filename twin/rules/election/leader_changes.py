@@ -38,7 +38,7 @@ from twin.rules.partitions.growth import Growth
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs, forbids_unclean_elections
 from twin.rules.replication.catching_up import CatchingUp
-from twin.rules.replication.isr_shrinks import BROKER_CLOCK_SKEW_MS
+from twin.rules.replication.isr_shrink_evidence import BROKER_CLOCK_SKEW_MS
 from twin.tables.columns import PartitionKey
 from twin.tables.state import (
     Assignment,

@@ -65,7 +65,7 @@ from twin.rules.election.leader_changes import (
 from twin.rules.election.truncations import Truncations, first_difference
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs, forbids_unclean_elections
-from twin.rules.replication.isr_shrinks import BROKER_CLOCK_SKEW_MS
+from twin.rules.replication.isr_shrink_evidence import BROKER_CLOCK_SKEW_MS
 from twin.tables.state import (
     GroupOffsets,
     IsrRemovals,
