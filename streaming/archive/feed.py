@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from streaming.bus.clients import BusError
+from streaming.bus.connection import BusError
 from streaming.bus.keys import Record
 from streaming.bus.view import Event, SnapshotStore
 from streaming.history.archive.differences import ShardArchive
