@@ -45,7 +45,7 @@ from twin.declarations.declare import (
     risk,
     rule,
 )
-from twin.declarations.signature import Before, Cycle, Earlier, Latest, TableGroup
+from twin.declarations.signature import Before, Cycle, Earlier, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -149,7 +149,7 @@ class LossEvidence(TableGroup):
 
 
 @rule
-def records_lost(it: LossEvidence, latest: Latest[RecordsLost]) -> RecordsLost:
+def records_lost(it: LossEvidence, latest: Earlier[RecordsLost]) -> RecordsLost:
     """Losses of this cycle are computed again with each frame; earlier ones are kept."""
     now_ms = it.cycle.observed_at_ms
     earlier = latest.pick(latest.at_ms < now_ms)

@@ -24,7 +24,7 @@ from twin.declarations.declare import (
     risk,
     rule,
 )
-from twin.declarations.signature import Before, Cycle, Latest, TableGroup
+from twin.declarations.signature import Before, Cycle, Earlier, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -127,7 +127,7 @@ def isr_shrinks(
     limits: LagLimits,
     followers: FollowerStates,
     was_member: Before[IsrMembers],
-    latest: Latest[IsrShrinks],
+    latest: Earlier[IsrShrinks],
 ) -> IsrShrinks:
     """The shrinks of the window: earlier ones, those of this cycle, and those that logs report.
 
