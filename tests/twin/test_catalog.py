@@ -14,7 +14,6 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG, catalog
 from twin.declarations.declare import (
     Alert,
-    ByBroker,
     Metric,
     api_field,
     counter,
@@ -24,6 +23,7 @@ from twin.declarations.declare import (
     risk,
     rule,
 )
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import (
     Before,
     DeclarationError,

@@ -35,16 +35,8 @@ import numpy as np
 
 from twin.arrays import keys, plain
 from twin.arrays.alignment import appeared
-from twin.declarations.declare import (
-    Alert,
-    Occurrence,
-    OfRows,
-    api_field,
-    event,
-    gauge,
-    risk,
-    rule,
-)
+from twin.declarations.declare import Alert, Occurrence, api_field, event, gauge, risk, rule
+from twin.declarations.results import OfRows
 from twin.declarations.signature import Before, Cycle, Earlier, TableGroup
 from twin.declarations.table import (
     NO_BROKER,

@@ -15,15 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import keys, plain
-from twin.declarations.declare import (
-    Alert,
-    ByBroker,
-    OfRows,
-    api_field,
-    gauge,
-    risk,
-    rule,
-)
+from twin.declarations.declare import Alert, api_field, gauge, risk, rule
+from twin.declarations.results import ByBroker, OfRows
 from twin.declarations.signature import Before, Cycle, Earlier, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
