@@ -15,7 +15,7 @@ from twin.engine.frames import Frame, FrameHeader
 from twin.engine.state import ShardState
 from twin.rules.election.leader_changes import EpochEndsFrame
 from twin.step import step
-from twin.tables.columns import BROKER_CONFIGS, BROKER_METRICS
+from twin.tables.broker_columns import BROKER_CONFIGS, BROKER_METRICS
 from twin.tables.enums import (
     CLUSTER_WIDE,
     NOT_SET,

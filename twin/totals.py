@@ -17,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import ByBroker, ByLogDir, ByRack, Metric
+from twin.declarations.declare import Metric
+from twin.declarations.results import ByBroker, ByLogDir, ByRack
 from twin.declarations.table import UNKNOWN, Array, Bool
 from twin.engine.catalog import Catalog
 from twin.engine.state import ShardState

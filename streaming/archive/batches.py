@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from streaming import bus
 from streaming.archive import own_metrics as own
 from streaming.archive.feed import Feed
-from streaming.archive.observations import observations
 from streaming.bus.keys import Record
+from streaming.bus.observed import observations
 from streaming.bus.snapshots import recent_records
 from streaming.history.archive.delta import ArchiveTables
 from streaming.history.archive.filling import Filler

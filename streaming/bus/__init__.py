@@ -10,28 +10,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from streaming.bus.bus_topics import (
-        BusTopics,
-        check_shards,
-        describe_topics,
-        ensure_topics,
-        own_topics,
-        recorded_shards,
-        shard_of,
-        topic_configs,
-        topics,
-        watch_group,
-    )
-    from streaming.bus.clients import BusError, Reader, Sender, settings
-    from streaming.bus.keys import Record, key
-    from streaming.bus.shards import await_shards, with_known_shards, with_shards_of_snapshots
+    from streaming.bus.bus_topics import BusTopics as BusTopics
+    from streaming.bus.bus_topics import check_shards as check_shards
+    from streaming.bus.bus_topics import describe_topics as describe_topics
+    from streaming.bus.bus_topics import ensure_topics as ensure_topics
+    from streaming.bus.bus_topics import own_topics as own_topics
+    from streaming.bus.bus_topics import recorded_shards as recorded_shards
+    from streaming.bus.bus_topics import shard_of as shard_of
+    from streaming.bus.bus_topics import topic_configs as topic_configs
+    from streaming.bus.bus_topics import topics as topics
+    from streaming.bus.bus_topics import watch_group as watch_group
+    from streaming.bus.connection import BusError as BusError
+    from streaming.bus.connection import settings as settings
+    from streaming.bus.keys import Record as Record
+    from streaming.bus.keys import key as key
+    from streaming.bus.reader import Reader as Reader
+    from streaming.bus.sender import Sender as Sender
+    from streaming.bus.shards import await_shards as await_shards
+    from streaming.bus.shards import with_known_shards as with_known_shards
+    from streaming.bus.shards import with_shards_of_snapshots as with_shards_of_snapshots
 
 _IMPORTED: Final = {
-    "BusError": "clients",
+    "BusError": "connection",
     "BusTopics": "bus_topics",
-    "Reader": "clients",
+    "Reader": "reader",
     "Record": "keys",
-    "Sender": "clients",
+    "Sender": "sender",
     "await_shards": "shards",
     "check_shards": "bus_topics",
     "describe_topics": "bus_topics",
@@ -39,7 +43,7 @@ _IMPORTED: Final = {
     "key": "keys",
     "own_topics": "bus_topics",
     "recorded_shards": "bus_topics",
-    "settings": "clients",
+    "settings": "connection",
     "shard_of": "bus_topics",
     "topic_configs": "bus_topics",
     "topics": "bus_topics",
@@ -48,28 +52,6 @@ _IMPORTED: Final = {
     "with_shards_of_snapshots": "shards",
 }
 """The module of each name."""
-
-__all__ = [
-    "BusError",
-    "BusTopics",
-    "Reader",
-    "Record",
-    "Sender",
-    "await_shards",
-    "check_shards",
-    "describe_topics",
-    "ensure_topics",
-    "key",
-    "own_topics",
-    "recorded_shards",
-    "settings",
-    "shard_of",
-    "topic_configs",
-    "topics",
-    "watch_group",
-    "with_known_shards",
-    "with_shards_of_snapshots",
-]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Final, Literal
 
 from streaming import bus
-from streaming.bus import BusError
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -95,9 +94,6 @@ def _messages(
     messages = defaultdict(lambda: deque(maxlen=_KEPT))
     topic = bus.topics(config).snapshots
     with bus.Reader(config, [topic], start) as reader:
-        while not reader.caught_up():
-            if deadline.is_over:
-                raise BusError(f"bus {config.bus_bootstrap}: {topic} cannot be read in time")
-            for record in reader.poll(200):
-                messages[record.key].append(record.value)
+        for record in reader.to_end(deadline):
+            messages[record.key].append(record.value)
     return messages

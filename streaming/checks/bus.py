@@ -11,7 +11,7 @@ from kafka.protocol.consumer import HeartbeatRequest, HeartbeatResponse
 
 from streaming import bus
 from streaming.bus import BusError, Reader, Sender
-from streaming.bus.clients import failed
+from streaming.bus.connection import failed
 from streaming.checks.bus_settings import of_settings
 from streaming.checks.cluster_rights import first_answer, may_not
 from streaming.checks.finding import CheckResult, missing, not_known, there

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +17,7 @@ from streaming.exporter.source import ViewSource, wall_clock_ms
 from streaming.history.moments import AT_NAME, Moment, MomentError, checked_in, how_known, time_text
 from streaming.history.past import Past, PastView
 from streaming.runtime.errors import UserError
+from streaming.runtime.lru_cache import LruCache
 
 _Key = tuple[int, str | None]
 """A Unix time in milliseconds, and the topic that was asked about; None for the whole cluster."""
@@ -56,8 +55,7 @@ class Moments:
         self, source: ViewSource, declare: Callable[[ViewSource], Sequence[Endpoint]]
     ) -> None:
         self._source, self._declare = source, declare
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[_Key, tuple[PastView, Mapping[str, Endpoint]]] = OrderedDict()
+        self._kept: LruCache[_Key, tuple[PastView, Mapping[str, Endpoint]]] = LruCache(KEPT)
 
     def ask(self, endpoint: Endpoint, request: Request, at: Moment | None, values: Values) -> Any:
         """The answer for that moment, or for now; a source that is not live has no now.
@@ -86,14 +84,9 @@ class Moments:
         self, past: Past, at: Moment | None, topic: str | None
     ) -> tuple[PastView, Mapping[str, Endpoint]]:
         at_ms = moment_of(self._source, past, AT_NAME, at)
-        with self._lock, refusing(AT_NAME):
+        with refusing(AT_NAME):
             key = (at_ms, None) if (at_ms, None) in self._kept else (at_ms, topic)
-            if key not in self._kept:
-                self._kept[key] = self._declared(past, *key)
-            self._kept.move_to_end(key)
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-            return self._kept[key]
+            return self._kept.get(key, lambda: self._declared(past, *key))
 
     def _declared(
         self, past: Past, at_ms: int, topic: str | None

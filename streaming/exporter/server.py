@@ -15,8 +15,8 @@ import structlog
 
 from streaming import bus
 from streaming.bus.arrow import use_little_memory
-from streaming.bus.clients import Start
 from streaming.bus.freshness import BusState
+from streaming.bus.reader import Start
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.exporter.agents.door import why_closed
 from streaming.exporter.api import application

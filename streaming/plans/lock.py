@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from streaming import bus
-from streaming.bus.clients import BusError, failed
+from streaming.bus.connection import BusError, failed
 from streaming.plans.plan import NotAllowed, PlanError
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline

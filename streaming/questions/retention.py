@@ -16,9 +16,8 @@ from streaming.questions.question import question
 from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
-from twin.questions import whatif
-from twin.questions.whatif import LocalFootprint
 from twin.questions.whatif_groups import hurt_by_change, together
+from twin.questions.whatif_settings import LocalFootprint, local_footprint, with_local_retention
 
 NO_LIMIT: Final = -1
 """A span without a limit, as Kafka writes it."""
@@ -103,8 +102,8 @@ def retention(
     are treated as truncated at once; raising the limit shows no effect until logs grow.
     """
     states = view.states
-    changed = [whatif.with_local_retention(state, local_ms, local_bytes) for state in states]
-    now, then = (reduce(add, map(whatif.local_footprint, each)) for each in (states, changed))
+    changed = [with_local_retention(state, local_ms, local_bytes) for state in states]
+    now, then = (reduce(add, map(local_footprint, each)) for each in (states, changed))
     hurt = together(map(hurt_by_change, states, changed))
     groups = [changed_data(each) for each in hurt]
     return {"now": _plain(now), "then": _plain(then), "groups": groups}

@@ -12,9 +12,9 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from streaming import bus
-from streaming.archive.observations import observations
 from streaming.bus import BusError, Reader, Record, Sender
-from streaming.bus.clients import Since
+from streaming.bus.observed import observations
+from streaming.bus.reader import Since
 from streaming.checks import check
 from streaming.checks.bus import of_bus
 from streaming.cli.tail import tail

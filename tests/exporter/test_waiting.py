@@ -127,7 +127,7 @@ def test_a_look_asks_for_all_topics_once_and_then_for_its_own(bus_brokers: FakeC
     "error", [KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError, StaleMetadata]
 )
 def test_whatever_the_client_waited_for_in_vain_the_bus_does_not_answer(error: type) -> None:
-    assert bus.clients.failed(Config(), error("after 2 s")).unreachable
+    assert bus.connection.failed(Config(), error("after 2 s")).unreachable
 
 
 def test_a_partition_of_snapshots_that_nobody_leads_is_named(bus_brokers: FakeCluster) -> None:

@@ -13,7 +13,8 @@ from enum import IntEnum
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import Alert, ByBroker, Occurrence, event, gauge, risk, rule
+from twin.declarations.declare import Alert, Occurrence, event, gauge, risk, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import Cycle, Earlier
 from twin.declarations.table import (
     NO_BROKER,

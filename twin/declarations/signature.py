@@ -5,10 +5,9 @@
 A parameter is one of
     T            the table of this cycle
     Before[T]    the table as the previous cycle left it: memory from cycle to cycle
-    Latest[T]    the table as the last step left it, perhaps in this same cycle: for tables whose
-                 rows are only added within a cycle
     Lazy[T]      a function that returns the table: for tables that few cycles need
-    Earlier[T]   for events: the table before this step, with its rows where they are now
+    Earlier[T]   the table as the last step left it, perhaps in this same cycle, with its rows where
+                 they are now: for events, and for tables whose rows are only added within a cycle
     EachRule[T]  of a table ``by_election_rule``: its tables by the name of the election rule
     ByKafka[T]   of such a table: the one for Kafka's rule, whichever rule is being computed
     G            a group of tables that several rules read together (``TableGroup``)
@@ -43,7 +42,6 @@ class Reads(Enum):
     TABLE = "table"
     LAZY = "lazy"
     BEFORE = "before"
-    LATEST = "latest"
     EARLIER = "earlier"
     EACH_RULE = "each rule"
     BY_KAFKA = "by kafka"
@@ -54,7 +52,6 @@ class Reads(Enum):
 
 _T = TypeVar("_T")
 Before = Annotated[_T, Reads.BEFORE]
-Latest = Annotated[_T, Reads.LATEST]
 Earlier = Annotated[_T, Reads.EARLIER]
 ByKafka = Annotated[_T, Reads.BY_KAFKA]
 NowMs = NewType("NowMs", int)
@@ -179,8 +176,8 @@ def _parameter(function: Callable[..., Any], name: str, hint: Any) -> Parameter:
     if not (_is_table(hint) and isinstance(reads, Reads)):
         raise DeclarationError(
             f"{name_of(function)}: parameter {name} must be a table with a kind, or Before, "
-            "Latest, Lazy, Earlier, EachRule or ByKafka of one, a group of tables (TableGroup), "
-            "NowMs, or Cycle"
+            "Earlier, Lazy, EachRule or ByKafka of one, a group of tables (TableGroup), NowMs, "
+            "or Cycle"
         )
     if reads in (Reads.EACH_RULE, Reads.BY_KAFKA) and not hint.by_election_rule:
         raise DeclarationError(

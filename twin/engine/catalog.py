@@ -224,10 +224,9 @@ class Catalog:
             return
         if table not in (*self.stored, *self.on_demand):
             raise DeclarationError(f"{is_read} the table {table.kind}, which nobody makes")
-        if parameter.reads is Reads.LATEST and not table.stored:
-            raise DeclarationError(f"{is_read} the Latest {table.kind}, which is not stored")
-        if parameter.reads is Reads.EARLIER and not isinstance(spec, EventSource):
-            raise DeclarationError(f"{is_read} an Earlier table, as only events can")
+        needs_stored = parameter.reads is Reads.EARLIER and not isinstance(spec, EventSource)
+        if needs_stored and not table.stored:
+            raise DeclarationError(f"{is_read} the Earlier {table.kind}, which is not stored")
 
     def _check_circles(self) -> None:
         needs = {

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from twin.declarations.declare import ByBroker, EventSource, Metric, Occurrence, Risk, Rule
+from twin.declarations.declare import EventSource, Metric, Occurrence, Risk, Rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import (
     Before,
     Cycle,

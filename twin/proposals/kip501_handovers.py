@@ -15,7 +15,7 @@ import numpy as np
 
 from twin.arrays import keys, plain
 from twin.declarations.declare import Occurrence, api_field, counter, event, gauge, rule
-from twin.declarations.signature import Before, Cycle, Earlier, Latest, Lazy
+from twin.declarations.signature import Before, Cycle, Earlier, Lazy
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -148,7 +148,7 @@ def kip501_ping_pong(
 @rule
 def kip501_handovers(
     shrinks: IsrShrinks,
-    latest: Latest[Kip501Handovers],
+    latest: Earlier[Kip501Handovers],
     was_member: Before[IsrMembers],
     previous: Before[LeaderEnds],
     assignment: Assignment,

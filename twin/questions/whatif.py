@@ -8,41 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from typing import Final
 
 import numpy as np
 
 from twin.arrays.slots import any_slot, count_slots
 from twin.declarations.signature import parameters
-from twin.declarations.table import (
-    KAFKA,
-    NO_BROKER,
-    UNKNOWN,
-    Array,
-    Bool,
-    Float64,
-    Int32,
-    Rows,
-    blank,
-    object_array,
-)
+from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows
 from twin.engine.state import ShardState
-from twin.questions.adds_up import AddsUp, highest, lowest, same
-from twin.rules.brokers.racks import rack_names, racks_of
-from twin.rules.election.after_loss import LeadersAfterLoss, away_replicas
-from twin.rules.election.balance import BalancedLeaders
+from twin.questions.adds_up import AddsUp
+from twin.rules.election.after_loss import away_replicas
 from twin.rules.election.ballots import Ballot
 from twin.rules.election.next_leader import Electorate, NextLeaders, elected_under, elected_without
-from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs, min_isr_under
 from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, cannot_start
-from twin.rules.tiering.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
-from twin.rules.tiering.tier_states import TierState, TierStates
-from twin.rules.tiering.upload import UploadLag
-from twin.rules.tiering.warm_up import NEVER, WarmUp, is_unreachable
-from twin.tables.enums import CLUSTER_WIDE, NOT_SET
-from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
+from twin.tables.state import Assignment, Brokers, Partitions
 
 _FEW: Final = 8
 
@@ -164,93 +145,6 @@ def electorate_of(state: ShardState) -> Electorate:
 
 
 @dataclass(frozen=True, slots=True)
-class Eligibility(AddsUp):
-    """How a threshold divides the replicas, and what it does to leaders.
-
-    With a higher threshold, leaders are more likely to serve from their own disks, but stay out of
-    balance for longer: until each cold preferred leader (replica 0) has grown to the threshold.
-    """
-
-    local_log_ms: Annotated[int, same]
-    local_log_bytes: Annotated[int, same]
-    cold_replicas: int
-    cold_leaders: int
-    next_leaders_cold: int
-    moved_leaders: int  # partitions with another leader than by Kafka's rule
-    unreachable_partitions: int
-    preferred_cold: int  # partitions that are out of balance until replica 0 is warm
-    preferred_eta_unknown: int  # those for which the time is unknown
-    preferred_never_warm: int  # those whose threshold is out of reach
-    balanced_in_s: Annotated[float, highest]  # until the others are balanced; 0 without any
-    leaders_by_rack: tuple[tuple[str, int], ...]
-
-    @property
-    def rack_skew(self) -> float:
-        """Leaders in the rack with the most, divided by the mean; NaN without leaders in racks."""
-        counts = [count for _, count in self.leaders_by_rack]
-        return max(counts) * len(counts) / sum(counts) if sum(counts) else float("nan")
-
-
-def of_topic(state: ShardState, topic: str) -> ShardState:
-    """The state of that topic's partitions alone."""
-    return state.take(np.flatnonzero(state.topic_names() == topic))
-
-
-def topics_with_thresholds(state: ShardState) -> int:
-    """How many topics override the cluster-wide thresholds."""
-    configs = state[Configs]
-    own = (configs.eligible_local_log_ms != NOT_SET) | (configs.eligible_local_log_bytes != NOT_SET)
-    return int((own & (configs.topic != CLUSTER_WIDE)).sum())
-
-
-def with_threshold(
-    state: ShardState, local_log_ms: int, local_log_bytes: int, topic: str = CLUSTER_WIDE
-) -> ShardState:
-    """The state with these thresholds (-1: off) cluster-wide or for one topic, judged again.
-
-    As in Kafka, a topic's own thresholds override the cluster-wide ones.
-    """
-    configs = _with_row(state[Configs], topic)
-    is_topic = configs.topic == topic
-    changed = replace(
-        configs,
-        eligible_local_log_ms=np.where(is_topic, local_log_ms, configs.eligible_local_log_ms),
-        eligible_local_log_bytes=np.where(
-            is_topic, local_log_bytes, configs.eligible_local_log_bytes
-        ),
-    )
-    return state.with_tables(changed).remade(ReplicaCoverage)
-
-
-def eligibility(
-    state: ShardState, local_log_ms: int, local_log_bytes: int, topic: str = CLUSTER_WIDE
-) -> Eligibility:
-    """The effect of these thresholds under KIP-1303, on all partitions of the state."""
-    changed = with_threshold(state, local_log_ms, local_log_bytes, topic).remade(NextLeaders)
-    roles, cold = changed[Roles], is_cold(changed[ReplicaCoverage], changed[Roles])
-    stock, kip1303 = (changed[BalancedLeaders.under(r)].leader for r in (KAFKA, "kip1303"))
-    brokers = changed[Brokers]
-    names, racks = rack_names(brokers), racks_of(brokers, kip1303)
-    counts = np.bincount(racks[racks != UNKNOWN], minlength=len(names))
-    following = changed[LeadersAfterLoss].coverage
-    waits_s = changed[WarmUp].warm_in_s[:, 0][cold[:, 0]]
-    return Eligibility(
-        local_log_ms=local_log_ms,
-        local_log_bytes=local_log_bytes,
-        cold_replicas=int(cold.sum()),
-        cold_leaders=int((cold & roles.is_leader).sum()),
-        next_leaders_cold=int((following == Coverage.COLD).sum()),
-        moved_leaders=int((stock != kip1303).sum()),
-        unreachable_partitions=int(is_unreachable(changed[TopicConfigs]).sum()),
-        preferred_cold=len(waits_s),
-        preferred_eta_unknown=int(np.isnan(waits_s).sum()),
-        preferred_never_warm=int((waits_s == NEVER).sum()),
-        balanced_in_s=float(waits_s[np.isfinite(waits_s)].max(initial=0.0)),
-        leaders_by_rack=tuple(zip(names, counts.tolist(), strict=True)),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class BootstrapCost(AddsUp):
     """The records that an empty broker would copy, with KIP-1023's feature on and off.
 
@@ -310,105 +204,5 @@ def bootstrap_cost(state: ShardState, broker: int, rows: Rows) -> BootstrapCost:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LocalFootprint(AddsUp):
-    """The local log of tiered topics under a local retention, and how many replicas are cold."""
-
-    replicas: int
-    cold: int
-    cold_for_good: int  # retention deletes before a threshold is reached
-    bytes: int
-    # The spans that local logs reach: the busiest partition, and the calmest.
-    shortest_span_ms: Annotated[float, lowest]
-    longest_span_ms: Annotated[float, highest]
-
-
-def local_footprint(state: ShardState) -> LocalFootprint:
-    """The local log of tiered topics now. Replicas of unknown size are left out."""
-    configs, roles = state[TopicConfigs], state[Roles]
-    tiered = configs.remote_storage == 1
-    replicas = tiered[:, None] & roles.is_assigned
-    cold = replicas & is_cold(state[ReplicaCoverage], roles)
-    local_bytes, spans = state[LocalLog].held_bytes, longest_span_ms(state)[tiered]
-    return LocalFootprint(
-        replicas=int(replicas.sum()),
-        cold=int(cold.sum()),
-        cold_for_good=int((cold & is_unreachable(configs)[:, None]).sum()),
-        bytes=int(local_bytes[replicas & (local_bytes != UNKNOWN)].sum()),
-        shortest_span_ms=float(np.fmin.reduce(spans, initial=np.nan)),
-        longest_span_ms=float(np.fmax.reduce(spans, initial=np.nan)),
-    )
-
-
-def longest_span_ms(state: ShardState) -> Float64:
-    """[P] the longest time that a local log can span, limited by time or by bytes and growth.
-
-    Infinite without a limit; NaN where a limit is unknown, or bytes alone limit it and its growth
-    is unknown.
-    """
-    configs, growth = state[TopicConfigs], state[Growth].appended_records_per_s
-    kept_ms = configs.local_retention_ms.astype(np.float64)
-    kept_bytes = configs.local_retention_bytes.astype(np.float64)
-    rate = np.where(growth == UNKNOWN, np.nan, growth)
-    per_ms = np.where(rate == 0, 0.0, rate * state[RecordSizes].bytes_per_record) / 1000
-    with np.errstate(divide="ignore", invalid="ignore"):
-        by_bytes = np.where(per_ms == 0, np.inf, kept_bytes / per_ms)
-    by_bytes = np.where(kept_bytes < 0, np.inf, by_bytes)
-    by_ms = np.where(kept_ms < 0, np.inf, kept_ms)
-    by_bytes = np.where(configs.local_retention_bytes == NOT_SET, np.nan, by_bytes)
-    by_ms = np.where(configs.local_retention_ms == NOT_SET, np.nan, by_ms)
-    is_unknown = (np.isnan(by_bytes) & np.isinf(by_ms)) | (np.isnan(by_ms) & np.isinf(by_bytes))
-    return np.where(is_unknown, np.nan, np.fmin(by_ms, by_bytes))
-
-
-def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> ShardState:
-    """The state with this local retention of tiered topics (UNKNOWN: as now).
-
-    Logs are assumed to be evenly dense. Logs above the new limit count as truncated at once;
-    shorter ones stay as they are until they have grown. What is not uploaded stays on disk. Where
-    copies are disabled, retention holds in place of local retention (KIP-950).
-    """
-    local = state[LocalLog]
-    span, log_bytes = local.local_log_span_ms, local.held_bytes
-    share = np.ones(span.shape)
-    if local_ms != UNKNOWN:
-        share = np.where(span > local_ms, local_ms / np.maximum(span, 1), share)
-    if local_bytes != UNKNOWN:
-        fits = np.where(log_bytes > local_bytes, local_bytes / np.maximum(log_bytes, 1), 1.0)
-        share = np.minimum(share, fits)
-    was = state[Replicas]
-    start, end = was.local_log_start_offset, was.log_end_offset
-    is_known = (start != UNKNOWN) & (end != UNKNOWN)
-    waiting = np.maximum(state[UploadLag].upload_lag_records, 0)[:, None]
-    waits = np.where(is_known & (end > start), waiting / np.maximum(end - start, 1), 0.0)
-    share = np.maximum(share, np.minimum(waits, 1.0))
-    states = state[TierStates].tier_state
-    obeys = (state[TopicConfigs].remote_storage == 1) & (states != TierState.COPIES_DISABLED)
-    share = np.where(obeys[:, None], share, 1.0)
-    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (log_bytes, span))
-    cut_start = end - np.floor((end - start) * share).astype(np.int64)
-    replicas = replace(
-        was,
-        local_log_start_offset=np.where(is_known, cut_start, start),
-        local_log_bytes=np.where(log_bytes == UNKNOWN, UNKNOWN, cut_bytes),
-        local_start_timestamp_ms=np.where(span == UNKNOWN, UNKNOWN, was.sampled_at_ms - cut_ms),
-    )
-    configs = _with_row(state[Configs])
-    rows = len(configs.topic)
-    if local_ms != UNKNOWN:
-        configs = replace(configs, local_retention_ms=np.full(rows, local_ms))
-    if local_bytes != UNKNOWN:
-        configs = replace(configs, local_retention_bytes=np.full(rows, local_bytes))
-    return state.with_tables(replicas, configs).remade(ReplicaCoverage)
-
-
 def _path_name(path: int) -> str:
     return "unknown" if path == UNKNOWN else BootstrapPath(path).name.lower()
-
-
-def _with_row(configs: Configs, topic: str = CLUSTER_WIDE) -> Configs:
-    """The configs with a row of that topic (or of the cluster), even if none was observed."""
-    if topic in configs.topic:
-        return configs
-    row = Configs.from_values(blank(c, 1) for c in Configs.columns)
-    return configs.with_rows(replace(row, topic=object_array([topic])), "topic")

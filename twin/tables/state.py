@@ -28,16 +28,13 @@ from twin.declarations.table import (
     Uuid,
     column,
 )
-from twin.tables.columns import (
+from twin.tables.broker_columns import (
     BrokerColumns,
     BrokerConfigColumns,
     BrokerMetricColumns,
-    ConfigColumns,
-    GroupColumns,
-    LogSample,
-    ProblemColumns,
     VoterColumns,
 )
+from twin.tables.columns import ConfigColumns, GroupColumns, LogSample, ProblemColumns
 from twin.tables.enums import CLUSTER_WIDE, ReplicaFlags
 
 UNLISTED_STAYS_MS: Final = 86_400_000

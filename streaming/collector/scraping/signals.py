@@ -28,7 +28,7 @@ from streaming.collector.scraping.names import (
     is_read,
     key_of,
 )
-from twin.tables.columns import BROKER_METRICS
+from twin.tables.broker_columns import BROKER_METRICS
 
 Samples = Mapping[Key, float]
 

@@ -26,7 +26,8 @@ from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.risks import OpenRisks
 from twin.engine.shard_reports import ReportIndex, missing_reports
 from twin.engine.state import ShardState
-from twin.questions.whatif import brokers_in, topics_with_thresholds
+from twin.questions.whatif import brokers_in
+from twin.questions.whatif_settings import topics_with_thresholds
 from twin.rules.election.redundancy import Redundancy
 from twin.rules.tiering.coverage import LeastLocalLog
 from twin.tables.state import (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from streaming.history.changes import ChangeTimes
 from streaming.history.moments import MomentError, checked_in, time_text
 from streaming.history.past import PastView
 from streaming.history.span import Span
+from streaming.runtime.lru_cache import LruCache
 from twin.cluster import empty_cluster
 from twin.declarations.table import UNKNOWN, Array
 from twin.engine.catalog import Catalog
@@ -83,7 +83,7 @@ class ArchivePast:
         self._tables, self._catalog, self._cluster = tables, catalog, cluster
         self._interval_ms = interval_ms
         self._lock = threading.Lock()
-        self._views: OrderedDict[_Key, PastView] = OrderedDict()
+        self._views: LruCache[_Key, PastView] = LruCache(KEPT_VIEWS)
         self._changes: tuple[int, ChangeTimes] | None = None
         self._span: tuple[float, Span] | None = None
 
@@ -180,13 +180,12 @@ class ArchivePast:
                 its_shard = shard_of(topic, shards)
                 known = {n: each for n, each in known.items() if n in (its_shard, CLUSTER)}
                 key = complete, filled, times, its_shard
-            if key not in self._views:
-                view = self._view(known, shards)
-                self._views[key] = PastView(view, max(times), self._interval_ms, complete, filled)
-            self._views.move_to_end(key)
-            if len(self._views) > KEPT_VIEWS:
-                self._views.popitem(last=False)
-            return self._views[key]
+            return self._views.get(
+                key,
+                lambda: PastView(
+                    self._view(known, shards), max(times), self._interval_ms, complete, filled
+                ),
+            )
 
     def _known_span(self) -> Span:
         if self._span is None:

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import ByLogDir, gauge, rule
+from twin.declarations.declare import gauge, rule
+from twin.declarations.results import ByLogDir
 from twin.declarations.signature import Cycle
 from twin.declarations.table import (
     UNKNOWN,

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from twin.arrays.slots import any_slot, count_slots, in_slots
-from twin.declarations.declare import Alert, ByBroker, gauge, other_elections, risk, rule
+from twin.declarations.declare import Alert, gauge, other_elections, risk, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import ByKafka, Cycle, EachRule
 from twin.declarations.table import (
     NO_BROKER,

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from twin.declarations.declare import ByRack, gauge, other_elections, rule
+from twin.declarations.declare import gauge, other_elections, rule
+from twin.declarations.results import ByRack
 from twin.declarations.signature import ByKafka, EachRule
 from twin.declarations.table import NO_BROKER, Int32, PartitionTable, column
 from twin.kafka.election import ElectionKind, elect

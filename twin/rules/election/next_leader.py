@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.arrays.slots import any_slot, count_slots, in_slots
-from twin.declarations.declare import ByBroker, KnownValues, gauge, other_elections, rule
+from twin.declarations.declare import gauge, other_elections, rule
+from twin.declarations.results import ByBroker, KnownValues
 from twin.declarations.signature import ByKafka, EachRule, TableGroup
 from twin.declarations.table import (
     NO_BROKER,

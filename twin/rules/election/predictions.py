@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from twin.declarations.declare import rule
-from twin.declarations.signature import Before, Cycle, Latest, TableGroup
+from twin.declarations.signature import Before, Cycle, Earlier, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -132,7 +132,7 @@ def predictions(
     coverage: ReplicaCoverage,
     leaders: Leaders,
     outcomes: Before[ForecastOutcomes],
-    latest: Latest[Predictions],
+    latest: Earlier[Predictions],
     cycle: Cycle,
 ) -> Predictions:
     """Changes of earlier cycles are kept; those of this cycle are judged again with each frame."""

@@ -35,17 +35,9 @@ import numpy as np
 
 from twin.arrays import keys, plain
 from twin.arrays.alignment import appeared
-from twin.declarations.declare import (
-    Alert,
-    Occurrence,
-    OfRows,
-    api_field,
-    event,
-    gauge,
-    risk,
-    rule,
-)
-from twin.declarations.signature import Before, Cycle, Earlier, Latest, TableGroup
+from twin.declarations.declare import Alert, Occurrence, api_field, event, gauge, risk, rule
+from twin.declarations.results import OfRows
+from twin.declarations.signature import Before, Cycle, Earlier, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -149,7 +141,7 @@ class LossEvidence(TableGroup):
 
 
 @rule
-def records_lost(it: LossEvidence, latest: Latest[RecordsLost]) -> RecordsLost:
+def records_lost(it: LossEvidence, latest: Earlier[RecordsLost]) -> RecordsLost:
     """Losses of this cycle are computed again with each frame; earlier ones are kept."""
     now_ms = it.cycle.observed_at_ms
     earlier = latest.pick(latest.at_ms < now_ms)

@@ -21,7 +21,7 @@ import numpy as np
 
 from twin.arrays import keys, plain
 from twin.declarations.declare import Alert, Occurrence, api_field, event, gauge, risk, rule
-from twin.declarations.signature import Cycle, Earlier, Latest
+from twin.declarations.signature import Cycle, Earlier
 from twin.declarations.table import NO_BROKER, UNKNOWN, Bool, Int32, Int64, SparseTable, column
 from twin.rules.election.leader_changes import EPOCH_END_WITHIN_MS, LeaderChanges
 from twin.rules.election.records_lost import LOSS_WINDOW_MS, LossCause, RecordsLost
@@ -48,7 +48,7 @@ class UncleanElections(SparseTable, kind="unclean_elections"):
 
 @rule
 def unclean_elections(
-    changes: LeaderChanges, losses: RecordsLost, latest: Latest[UncleanElections], cycle: Cycle
+    changes: LeaderChanges, losses: RecordsLost, latest: Earlier[UncleanElections], cycle: Cycle
 ) -> UncleanElections:
     """An election is told once it is known where the new leader begins, or after a while without;
     or when a loss turns out to be of an unclean election."""

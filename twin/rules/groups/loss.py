@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import ByBroker, gauge, group_gauge, rule
+from twin.declarations.declare import gauge, group_gauge, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import EachRule, NowMs
 from twin.declarations.table import (
     NO_BROKER,
@@ -35,11 +36,7 @@ from twin.rules.groups.moves import GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
 from twin.rules.partitions.growth import RecordSizes
 from twin.rules.reading.selection import leader_selectors
-from twin.tables.state import (
-    BrokerMetrics,
-    GroupOffsets,
-    Partitions,
-)
+from twin.tables.state import BrokerMetrics, GroupOffsets, Partitions
 
 READER_THREADS: Final = 10
 """Default of remote.log.reader.threads. A consumer waits for one read at a time."""

@@ -31,7 +31,7 @@ import numpy as np
 
 from twin.arrays import keys
 from twin.declarations.declare import rule
-from twin.declarations.signature import Before, Latest
+from twin.declarations.signature import Before, Earlier
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -88,7 +88,7 @@ def isr_shrinks(
     followers: FollowerStates,
     limits: LagLimits,
     was_member: Before[IsrMembers],
-    latest: Latest[IsrShrinks],
+    latest: Earlier[IsrShrinks],
 ) -> IsrShrinks:
     """The shrinks of the window: earlier ones, those of this cycle, and those that logs report."""
     now_ms, in_log_alone = it.cycle.observed_at_ms, latest.at_ms == latest.logged_at_ms

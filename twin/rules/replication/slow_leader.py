@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import plain
-from twin.declarations.declare import Alert, ByBroker, OfRows, api_field, gauge, risk
+from twin.declarations.declare import Alert, api_field, gauge, risk
+from twin.declarations.results import ByBroker, OfRows
 from twin.declarations.signature import Cycle
 from twin.declarations.table import NO_BROKER, Bool
 from twin.rules.replication.isr_shrinks import IsrShrinks
