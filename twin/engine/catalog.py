@@ -247,7 +247,7 @@ class Catalog:
             raise DeclarationError(f"rules need each other in a circle: {names}") from None
 
 
-_OF_THIS_STEP: Final = (Reads.TABLE, Reads.LAZY, Reads.EACH_RULE, Reads.BY_KAFKA)
+_OF_THIS_STEP: Final = (Reads.TABLE, Reads.LAZY, Reads.EACH_RULE)
 
 
 def _of_shard(
