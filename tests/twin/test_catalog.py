@@ -144,7 +144,7 @@ class TestRefusals:
             rule(ages)
         assert str(refusal.value).endswith(
             ".ages: parameter now_ms must be a table with a kind, or Before, Earlier, "
-            "Lazy, EachRule or ByKafka of one, a group of tables (TableGroup), NowMs, or Cycle"
+            "Lazy or EachRule of one, a group of tables (TableGroup), NowMs, or Cycle"
         )
 
     def test_observations_are_no_part_of_a_state(self):

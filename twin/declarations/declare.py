@@ -74,6 +74,8 @@ class OtherElections:
 def other_elections(function: F) -> F:
     """Declare how to compute a table for other election rules from the table for Kafka's rule.
 
+    A parameter of the class that it returns is the table for Kafka's rule; other tables
+    ``by_election_rule`` are those of the rule that it is computed for.
     Without such a function, the table's own rule is applied to the tables of each election rule.
     """
     return _declared(function, OtherElections(function, makes(function), parameters(function)))

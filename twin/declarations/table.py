@@ -147,8 +147,6 @@ class Table:
         counts_in: tables whose row numbers its columns hold; it is discarded together with them.
         by_election_rule: there is one for each election rule, see ``under``; the API has them below
             the name of the rule.
-        in_losses: its columns are numbers of a partition in the answer of ``whatif lose``. It is
-            computed on demand, with the ``NextLeaders`` of the loss.
     """
 
     kind: ClassVar[str] = ""
@@ -158,13 +156,12 @@ class Table:
     api: ClassVar[str | None] = None
     counts_in: ClassVar[tuple[type[Table], ...]] = ()
     by_election_rule: ClassVar[bool] = False
-    in_losses: ClassVar[bool] = False
     columns: ClassVar[tuple[Column, ...]] = ()
 
     def __init_subclass__(
         cls, *, kind: str = "", version: int = 1, on_demand: str = "",
         api: str | None = None, counts_in: tuple[type[Table], ...] = (),
-        by_election_rule: bool = False, in_losses: bool = False, **more: Any,
+        by_election_rule: bool = False, **more: Any,
     ) -> None:  # fmt: skip
         super().__init_subclass__(**more)
         dataclass(frozen=True, eq=False)(cls)
@@ -173,7 +170,7 @@ class Table:
             cls.kind, cls.version, cls.api = kind, version, api
             cls.stored, cls.why_on_demand = not on_demand, on_demand
             cls.counts_in = counts_in
-            cls.by_election_rule, cls.in_losses = by_election_rule, in_losses
+            cls.by_election_rule = by_election_rule
             if by_election_rule and api:
                 cls.api = f"{api}.{KAFKA}"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -237,10 +237,6 @@ class ShardState:
         )
 
 
-_OF_THIS_CYCLE: Final = frozenset({Reads.TABLE, Reads.BY_KAFKA})
-"""The value of such a parameter is the table that this cycle has."""
-
-
 class _Assessment:
     """The findings of one step. Each is made once, when the first rule that reads it needs it."""
 
@@ -286,7 +282,7 @@ class _Inputs:
     def argument(self, parameter: Parameter) -> Any:
         """The argument for that parameter."""
         table = parameter.table
-        if parameter.reads in _OF_THIS_CYCLE:  # most are, so this comes first
+        if parameter.reads is Reads.TABLE:  # most are, so this comes first
             return self.table(cast(type[Table], table))
         state = self.state
         match parameter.reads:
