@@ -43,7 +43,7 @@ GROUPS: Final = (
     Group(
         "kubernetes", "the webhook and the chart on a Kubernetes API server", 1,
         (
-            "deploy/chart/", "deploy/helm/", "deploy/kubernetes/", "deploy/examples/",
+            "deploy/helm/", "deploy/kubernetes/", "deploy/manifests", "deploy/examples/",
             "deploy/strimzi", "streaming/admission/",
         ),
     ),
