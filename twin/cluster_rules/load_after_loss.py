@@ -201,7 +201,10 @@ def _zeros(*shape: int) -> Amounts:
 
 
 def highest_of(values: Float64, at: Array, size: int) -> Float64:
-    """[B] what shards say of each broker: the same, but for a shard that reported earlier."""
+    """[B] the highest value of each broker over all shards, NaN without one.
+
+    Shards report the same value, except those whose newest report is of an earlier cycle.
+    """
     highest = np.full(size, np.nan)
     np.fmax.at(highest, at, values)
     return highest

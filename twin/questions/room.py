@@ -134,7 +134,7 @@ def emptied(disks: Disks) -> Disks:
 
 
 def still(disks: Disks) -> Disks:
-    """The same disks of brokers that are out: nothing is written there, and nobody lists them."""
+    """The disks as they stay while their brokers are out, when nothing is written to them."""
     none = np.zeros(disks.after_s.shape)
     return replace(
         disks,
@@ -218,7 +218,7 @@ def room_for(
 
 
 def _apart(room: BrokerRoom, waiting: Float64) -> BrokerRoom:
-    """Without what the broker receives anyway in the numbers of what it receives."""
+    """The room, with the bytes of the ``waiting`` replicas, which come anyway, counted apart."""
     size = float(np.nansum(waiting))
     return replace(
         room,

@@ -196,7 +196,7 @@ def _by_samples(it: LossEvidence) -> RecordsLost:
 
 
 def _if(is_clean: Bool) -> Int8:
-    """[N] Acknowledged, before what proves it is counted."""
+    """[N] whether lost records were acknowledged, by the kind of election alone."""
     return np.where(is_clean, Acknowledged.NO, Acknowledged.POSSIBLE).astype(np.int8)
 
 

@@ -86,7 +86,7 @@ def _of_losses(losses: RecordsLost, now_ms: int) -> UncleanElections:
 
 
 def _elections(of: LeaderChanges | RecordsLost, now_ms: int) -> UncleanElections:
-    """The columns that both tables have."""
+    """Elections as rows of ``UncleanElections``, from the columns that both tables share."""
     shared = [c.name for c in UncleanElections.columns if c.name != "at_ms"]
     columns = {name: getattr(of, name) for name in shared}
     return UncleanElections(at_ms=np.full(len(of), now_ms), **columns)

@@ -63,8 +63,10 @@ def former_reads(
     before: Before[FormerReads],
     cycle: Cycle,
 ) -> FormerReads:
-    """An offset is of the former topic if the group had committed it there, or a later one if it is
-    beyond the log end now: what the group committed last may not have been read.
+    """Groups whose committed offset belongs to a topic that was deleted and created again.
+
+    That is so if the group had committed this offset to the former topic. An offset beyond the log
+    end of the new topic may also be a later one: the group's last commit may not have been read.
 
     A group whose offset is reset is forgotten; one that moves on from there has skipped records.
     """

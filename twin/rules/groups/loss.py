@@ -109,7 +109,7 @@ def reads_then(
     rack: Int64,
     sizes: RecordSizes,
 ) -> tuple[Array, ...]:
-    """The rows, followed by the columns of ``ReadsThen``."""
+    """What groups would read after the loss: their rows, then each column of ``ReadsThen``."""
     reads_from, records = after_loss.servers.read(moves, after_loss.slot, after_loss.selector, rack)
     ahead = after_loss.servers.ahead_then(moves, after_loss.slot)
     reads_from = np.where(ahead, np.int8(ReadsFrom.AHEAD), reads_from)
