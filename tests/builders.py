@@ -458,7 +458,10 @@ def a_state(
     own_settings: Mapping[str, Mapping[int, int]] | None = None,
     capacity: Mapping[int, tuple[int, ...]] | None = None, **cluster: int,
 ) -> ShardState:  # fmt: skip
-    """The state after one whole cycle that reports these partitions."""
+    """The state after one whole cycle that reports these partitions.
+
+    The racks of brokers 1, 2, 3, 4, ... are az-a, az-b, az-c, az-a, ...: 1 and 4 share one.
+    """
     given = parts or (Partition(),)
     frames = [
         brokers_frame(

@@ -4,9 +4,10 @@
 
 A parameter is one of
     T            the table of this cycle
-    Before[T]    the table as the previous cycle left it: memory from cycle to cycle
-    Latest[T]    the table as the last step left it, perhaps in this same cycle: for tables whose
-                 rows are only added within a cycle
+    Before[T]    the table as the previous cycle left it: memory from cycle to cycle. With each
+                 frame of a cycle the function starts from the same memory, as a moving average must
+    Latest[T]    the table as the last step left it, perhaps in this same cycle: for what must not
+                 be lost once a frame has shown it, such as the log end that was seen first
     Lazy[T]      a function that returns the table: for tables that few cycles need
     Earlier[T]   for events: the table before this step, with its rows where they are now
     EachRule[T]  of a table ``by_election_rule``: its tables by the name of the election rule
