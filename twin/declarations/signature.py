@@ -4,10 +4,11 @@
 
 A parameter is one of
     T            the table of this cycle
-    Before[T]    the table as the previous cycle left it: memory from cycle to cycle
+    Before[T]    the table as the previous cycle left it: memory from cycle to cycle. With each
+                 frame of a cycle the function starts from the same memory, as a moving average must
     Lazy[T]      a function that returns the table: for tables that few cycles need
     Earlier[T]   the table as the last step left it, perhaps in this same cycle, with its rows where
-                 they are now: for events, and for tables whose rows are only added within a cycle
+                 they are now: for events, and for what must not be lost once a frame has shown it
     EachRule[T]  of a table ``by_election_rule``: its tables by the name of the election rule
     G            a group of tables that several rules read together (``TableGroup``)
     NowMs        the time against which ages are judged

@@ -140,7 +140,8 @@ class Table:
 
     Class arguments of a concrete table:
         kind: its name in frames, in the documentation, and by default in the JSON API.
-        version: rises when a column changes; then this table alone is discarded.
+        version: rises when the meaning of a column changes, so that a table of another version is
+            discarded alone. Without that, a table with other columns is discarded, too.
         stored: false for a table that is computed on demand; ``why_on_demand`` says why.
         api: name of the JSON object that holds its columns; "" puts them into the object of the
             partition or replica itself, None leaves the table out.
