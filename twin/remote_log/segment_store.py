@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from twin.arrays.columns_in_arrow import object_array, to_arrow
 from twin.declarations.table import (
     UNKNOWN,
     Int8,
@@ -29,8 +30,6 @@ from twin.declarations.table import (
     UInt8List,
     Uuid,
     column,
-    object_array,
-    to_arrow,
 )
 from twin.engine import frames
 from twin.engine.frames import Frame, FrameHeader, InvalidFrame

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from streaming.history.archive.layout import CHANGED, REMOVED, times_of
 from twin.arrays import keys
-from twin.declarations.table import UNKNOWN, Array, Bool, Int64, Rows, object_array, to_numpy
+from twin.arrays.columns_in_arrow import object_array, to_numpy
+from twin.declarations.table import UNKNOWN, Array, Bool, Int64, Rows
 from twin.engine.state import ShardState
 from twin.tables.state import PartitionIndex, Topics
 

@@ -15,16 +15,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from twin.declarations.table import (
-    UNKNOWN,
-    Array,
-    Bool,
-    Column,
-    KeyedTable,
-    SparseTable,
-    Table,
-    object_array,
-)
+from twin.arrays.columns_in_arrow import object_array
+from twin.declarations.table import UNKNOWN, Array, Bool, Column, KeyedTable, SparseTable, Table
 
 
 def changed_partitions(old: SparseTable, new: SparseTable, count: int, sampled: bool) -> Bool:

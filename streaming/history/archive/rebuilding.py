@@ -27,16 +27,8 @@ from streaming.history.archive.layout import (
 )
 from streaming.history.archive.other_rows import from_json
 from streaming.history.archive.sparse_rows import SparseRows
-from twin.declarations.table import (
-    NO_BROKER,
-    UNKNOWN,
-    Array,
-    KeyedTable,
-    SparseTable,
-    Table,
-    blank,
-    to_numpy,
-)
+from twin.arrays.columns_in_arrow import to_numpy
+from twin.declarations.table import NO_BROKER, UNKNOWN, Array, KeyedTable, SparseTable, Table, blank
 from twin.engine import codec
 from twin.engine.catalog import Catalog
 from twin.engine.state import Listing, ShardState

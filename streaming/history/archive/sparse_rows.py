@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.history.archive.layout import CHANGED, REMOVED, WHOLE, times_of
-from twin.declarations.table import Array, to_numpy
+from twin.arrays.columns_in_arrow import to_numpy
+from twin.declarations.table import Array
 
 _IN_A_CYCLE = (CHANGED, REMOVED, WHOLE)
 """A topic that was created again is removed and written whole in the same cycle."""
