@@ -39,6 +39,11 @@ from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs, forbids_unclean_elections
 from twin.rules.replication.catching_up import CatchingUp
 from twin.rules.replication.isr_shrink_evidence import BROKER_CLOCK_SKEW_MS
+from twin.rules.replication.logged_changes import (
+    logged_as_unclean,
+    logged_removals,
+    logged_watermarks,
+)
 from twin.tables.columns import PartitionKey
 from twin.tables.state import (
     Assignment,
@@ -292,76 +297,9 @@ def _far(row: Int32) -> Int64:
     return np.full(len(row), np.iinfo(np.int64).max)
 
 
-def logged_removals(
-    row: Int32,
-    broker: Int32,
-    old_leader: Int32,
-    since_ms: Int64,
-    until_ms: Int64,
-    removals: IsrRemovals,
-) -> tuple[Bool, Bool]:
-    """[N], [N] a replica left the ISR of that leader and is not back, and: it came back.
-
-    Args:
-        row: [N] partitions.
-        broker: [N] the replica of each.
-        old_leader: [N] the leader that removed it; a controller's log does not name one.
-        since_ms: [N] what was logged before does not count.
-        until_ms: [N] nor does what was logged after.
-        removals: as brokers logged them.
-    """
-    one, logged = keys.pairs(keys.pack(row, broker), keys.pack(removals.row, removals.broker))
-    by_old = (removals.leader[logged] == NO_BROKER) | (removals.leader[logged] == old_leader[one])
-    at_ms = removals.at_ms[logged]
-    is_since = by_old & (at_ms > since_ms[one]) & (at_ms <= until_ms[one])
-    is_back = removals.rejoined_at_ms[logged] != UNKNOWN
-    removed, rejoined = np.zeros(len(row), bool), np.zeros(len(row), bool)
-    removed[one[is_since & ~is_back]] = True
-    rejoined[one[by_old & is_back & (removals.rejoined_at_ms[logged] > since_ms[one])]] = True
-    return removed, rejoined & ~removed
-
-
-def logged_as_unclean(
-    row: Int32,
-    old_epoch: Int32,
-    leader_epoch: Int32,
-    until_ms: Int64,
-    elections: LoggedUncleanElections,
-) -> Bool:
-    """[N] a controller logged an unclean election between two leaders.
-
-    Args:
-        row: [N] partitions.
-        old_epoch: [N] leader epoch of the leader before; a line about it or an earlier one does
-            not count, whenever it was logged.
-        leader_epoch: [N] leader epoch of the leader since, or of a later one.
-        until_ms: [N] what was logged after does not count.
-        elections: as controllers logged them.
-    """
-    one, logged = keys.pairs(row.astype(np.int64), elections.row.astype(np.int64))
-    epoch = elections.leader_epoch[logged]
-    is_between = (old_epoch[one] < epoch) & (epoch <= leader_epoch[one])
-    is_between &= elections.at_ms[logged] <= until_ms[one]
-    unclean = np.zeros(len(row), bool)
-    unclean[one[is_between]] = True
-    return unclean
-
-
 def _logged_watermarks(found: LeaderChanges, logged: LoggedHighWatermarks) -> Int64:
     """[N] the high watermark that the old leader sent to a follower last, or unknown."""
     return logged_watermarks(found.row, found.old_leader, found.old_epoch, logged)
-
-
-def logged_watermarks(
-    row: Int32, leader: Int32, leader_epoch: Int32, logged: LoggedHighWatermarks
-) -> Int64:
-    """[N] the high watermark that this leader sent to a follower in that epoch, or unknown."""
-    place = keys.find(logged.row.astype(np.int64), row.astype(np.int64))
-    if not len(logged):
-        return np.full(len(row), UNKNOWN, np.int64)
-    same = (place != UNKNOWN) & (logged.leader[place] == leader)
-    same &= logged.leader_epoch[place] == leader_epoch
-    return np.where(same, logged.offset[place], UNKNOWN)
 
 
 def _bounds(found: LeaderChanges, new_end: Int64, prior: PriorEnds) -> Int64:
