@@ -60,7 +60,7 @@ TOPIC_AGE_SKEW_MS: Final = 60_000
 segments are reported once and must not be dropped."""
 
 KINDS: Final = frozenset({"segments", "epochs"})
-"""Observations that change an store and not a shard's state."""
+"""Observations that change a store and not a shard's state."""
 
 
 class StoredPartitions(Observation, kind="archive.partitions"):

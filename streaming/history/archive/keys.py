@@ -93,10 +93,10 @@ def _newest(count: int, row: Array, at: Array) -> Array:
 
 def _ids(rows: pa.Table) -> dict[str, bytes]:
     """The id of each topic that was written whole; the last one counts."""
-    there = rows.filter(pc.is_valid(rows.column("topic_id")))
-    pairs = there.select(["topic", "topic_id"]).group_by(["topic", "topic_id"]).aggregate([])
+    named = rows.filter(pc.is_valid(rows.column("topic_id")))
+    pairs = named.select(["topic", "topic_id"]).group_by(["topic", "topic_id"]).aggregate([])
     if pairs.num_rows > len(pairs.column("topic").unique()):  # created again: in order of time
-        pairs = there
+        pairs = named
     texts = zip(
         pairs.column("topic").to_pylist(), pairs.column("topic_id").to_pylist(), strict=True
     )

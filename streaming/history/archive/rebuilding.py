@@ -161,9 +161,9 @@ class _Rebuilding:
         if field.name not in rows.values:
             return
         sent_in, sent = rows.values[field.name]
-        there = used[sent_in]
-        if not there.all():
-            sent_in, sent = sent_in[there], sent[there]
+        counts = used[sent_in]
+        if not counts.all():
+            sent_in, sent = sent_in[counts], sent[counts]
         where = tuple(each[sent_in] for each in place)
         if field.is_movement:
             np.add.at(values, where, sent)

@@ -176,34 +176,34 @@ def leader_changes(prev: PrevCycle, it: Electors, cycle: Cycle) -> LeaderChanges
     now_ms, partitions, leaders = cycle.observed_at_ms, it.partitions, it.leaders
     answered = (partitions.leader != NO_BROKER) & (leaders.sampled_at_ms == now_ms)
     answered &= leaders.log_end_offset != UNKNOWN
-    found = _changed(prev, partitions, leaders, answered, cycle)
-    if not len(found):
-        return found
-    row = found.row
-    changed = partitions.leader_epoch[row] != found.old_epoch
-    found = _with_successors(found, prev, it)
-    answers_first = answered[row] & (found.answered_at_ms == UNKNOWN)
-    answered_at_ms = np.where(answers_first, now_ms, found.answered_at_ms)
-    new_end = np.where(answers_first, leaders.log_end_offset[row], found.new_end_offset)
+    changes = _changed(prev, partitions, leaders, answered, cycle)
+    if not len(changes):
+        return changes
+    row = changes.row
+    changed = partitions.leader_epoch[row] != changes.old_epoch
+    changes = _with_successors(changes, prev, it)
+    answers_first = answered[row] & (changes.answered_at_ms == UNKNOWN)
+    answered_at_ms = np.where(answers_first, now_ms, changes.answered_at_ms)
+    new_end = np.where(answers_first, leaders.log_end_offset[row], changes.new_end_offset)
     start, is_exact, found_epoch = _epoch_starts(
-        row, found.old_epoch, partitions.leader_epoch[row], it.epochs
+        row, changes.old_epoch, partitions.leader_epoch[row], it.epochs
     )
     # A log that begins with a later epoch has none of these: the answer is where it begins then.
     has_found = start > np.maximum(leaders.log_start_offset[row], 0)
     is_late = (answered_at_ms != UNKNOWN) & (now_ms - answered_at_ms >= EPOCH_END_WITHIN_MS)
     is_bound = (start == UNKNOWN) & answered[row] & (is_late | ~changed)
-    start = np.where(is_bound, _bounds(found, new_end, it.prior), start)
-    committed = np.maximum(found.committed_offset, _logged_watermarks(found, it.watermarks))
+    start = np.where(is_bound, _bounds(changes, new_end, it.prior), start)
+    committed = np.maximum(changes.committed_offset, _logged_watermarks(changes, it.watermarks))
     # Of a bound of the start it is not known on which side of a high watermark it is.
     is_proven = is_exact & (start != UNKNOWN) & (committed > start)
     # Where nobody else is elected, or where it had more, it has lost them itself.
-    is_proven &= ~found.was_in_isr & (_ends_before(found, it.prior) <= start)
+    is_proven &= ~changes.was_in_isr & (_ends_before(changes, it.prior) <= start)
     return replace(
-        found,
+        changes,
         committed_offset=committed,
         new_end_offset=new_end,
         answered_at_ms=answered_at_ms,
-        is_unclean=found.is_unclean | (is_proven & (found.new_leader != found.old_leader)),
+        is_unclean=changes.is_unclean | (is_proven & (changes.new_leader != changes.old_leader)),
         start_offset=start,
         start_is_exact=is_exact,
         found_epoch=np.where(has_found, found_epoch, UNKNOWN),
