@@ -121,10 +121,10 @@ class _Sampler:
         parts = result if isinstance(result, Mapping) else {(): result}
         samples: Samples = {}
         for labels, part in parts.items():
-            found = self._summed(metric, part)
+            summed = self._summed(metric, part)
             if labels:
-                found = [((*first, *labels), value) for first, value in found]
-            samples.update(each for each in found if not math.isnan(each[1]))
+                summed = [((*first, *labels), value) for first, value in summed]
+            samples.update(each for each in summed if not math.isnan(each[1]))
         return samples
 
     def _summed(self, metric: Metric, part: Any) -> list[tuple[LabelValues, float]]:

@@ -104,13 +104,13 @@ class Feed:
                 _add(rows[state.shard], self._step(state))
             self._ended = []
         self._store.publish()  # forgets what nobody looks at
-        found: Rows = defaultdict(list)
+        tables: Rows = defaultdict(list)
         for _, of_shard in sorted(rows.items()):
             for name, added in of_shard.items():
-                found[name] += added
+                tables[name] += added
         if (changes := self._events(events)) is not None:
-            found[EVENTS].append(changes)
-        return {name: pa.concat_tables(found[name]) for name in WRITTEN_IN_ORDER if found[name]}
+            tables[EVENTS].append(changes)
+        return {name: pa.concat_tables(tables[name]) for name in WRITTEN_IN_ORDER if tables[name]}
 
     def _became(self, state: ShardState) -> None:
         before = self._newest.get(state.shard)
@@ -166,7 +166,7 @@ class Feed:
         return rows
 
     def _events(self, records: Iterable[Record]) -> pa.Table | None:
-        found = []
+        rows = []
         for record in records:
             try:
                 event = msgspec.json.decode(record.value or b"", type=Event)
@@ -176,13 +176,13 @@ class Feed:
                 continue
             self._ids.put(event.id, None)
             text = (record.value or b"").decode()
-            found.append({
+            rows.append({
                 "hour": hour_of(event.at_ms), "at": event.at_ms * 1_000, "id": event.id,
                 "kind": event.kind, "topic": event.topic or None, "text": event.text,
                 "partition": _number(json.loads(text).get("partition")),
                 "broker": _number(event.broker), "event": text,
             })  # fmt: skip
-        return pa.Table.from_pylist(found, schemas(self._catalog)[EVENTS]) if found else None
+        return pa.Table.from_pylist(rows, schemas(self._catalog)[EVENTS]) if rows else None
 
 
 def _add(rows: Rows, more: Rows) -> None:

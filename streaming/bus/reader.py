@@ -154,8 +154,8 @@ class Reader:
             case "end":
                 return end
             case Since():
-                found = self._consumer.offsets_for_times({tp: start.at_ms})[tp]
-                return end if found is None else int(found.offset)
+                later = self._consumer.offsets_for_times({tp: start.at_ms})[tp]
+                return end if later is None else int(later.offset)
             case _:
                 return max(first, end - start)
 

@@ -54,10 +54,10 @@ def save(path: Any, begin: Moment, end: Moment | None, anonymize: bool, file: Pa
     from_ms, to_ms = begin.at_ms(now_ms), now_ms if end is None else end.at_ms(now_ms)
     check_span(from_ms, to_ms, now_ms)
     catalog = catalog_of(config)
-    found = recorded(config, to_ms)
+    span = recorded(config, to_ms)
     if anonymize:
-        found = anonymized(found, catalog)
-    manifest = written(found, catalog, from_ms, to_ms, file)
+        span = anonymized(span, catalog)
+    manifest = written(span, catalog, from_ms, to_ms, file)
     click.echo(
         f"{file}: {manifest.cluster} from {time_text(manifest.begin_ms)} to "
         f"{time_text(manifest.end_ms)}, {counted(manifest.cycles, 'cycle')}, "

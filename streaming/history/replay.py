@@ -26,7 +26,7 @@ KEPT_BYTES: Final = 512 << 20
 """Of states that are kept: those of a million replicas take 134 MB each."""
 
 KEEP_EVERY: Final = 8
-"""Of the cycles on the way to a moment every eighth is kept: so far people step back."""
+"""Of the cycles stepped through every eighth is kept, so that a step back replays few cycles."""
 
 KEPT_VIEWS: Final = 8
 

@@ -47,9 +47,6 @@ class Direction(IntEnum):
     OUT = 1  # to consumers
 
 
-_DIRECTIONS = {IN: Direction.IN, OUT: Direction.OUT}
-
-
 class BrokerLoads(ShardReport, kind="broker_loads", version=2):
     """[K] what each broker carries of a shard, sorted by id; no rows where no capacity is set.
 

@@ -280,7 +280,20 @@ class ReplicaTable(Table):
         return self.from_values(moved)
 
 
-class SparseTable(Table):
+class _Rows(Table):
+    """Any number of rows."""
+
+    @classmethod
+    def empty(cls) -> Self:
+        """A table without rows."""
+        return cls.from_values(blank(c, 0) for c in cls.columns)
+
+    def pick(self, rows: Array) -> Self:
+        """The table of those rows, given by a mask or by ascending indices."""
+        return self.from_values(value[rows] for value in self.values())
+
+
+class SparseTable(_Rows):
     """[N] rows about few partitions, in ascending order of ``row``."""
 
     row: Int32 = column("row of the partition in this state")
@@ -288,20 +301,11 @@ class SparseTable(Table):
     def __len__(self) -> int:
         return len(self.row)
 
-    @classmethod
-    def empty(cls) -> Self:
-        """A table without rows."""
-        return cls.from_values(blank(c, 0) for c in cls.columns)
-
     def row_mask(self, partitions: int) -> Bool:
         """[P] the partition has a row here."""
         mask = np.zeros(partitions, bool)
         mask[self.row] = True
         return mask
-
-    def pick(self, rows: Array) -> Self:
-        """The table of those rows, given by a mask or by ascending indices."""
-        return self.from_values(value[rows] for value in self.values())
 
     def renumbered(self, new_row: Array) -> Self:
         """The table of other partitions: row i is now ``new_row[i]``, negative if it is gone."""
@@ -324,17 +328,8 @@ class SparseTable(Table):
         return self.from_values(np.concatenate(pair)[order] for pair in both)
 
 
-class KeyedTable(Table):
+class KeyedTable(_Rows):
     """[K] rows with a key of their own."""
-
-    @classmethod
-    def empty(cls) -> Self:
-        """A table without rows."""
-        return cls.from_values(blank(c, 0) for c in cls.columns)
-
-    def pick(self, rows: Array) -> Self:
-        """The table of those rows, given by a mask or by ascending indices."""
-        return self.from_values(value[rows] for value in self.values())
 
     def with_rows(self, other: Self, key: str) -> Self:
         """The rows of both tables, sorted by key; ``other`` wins where both have a key."""
@@ -377,49 +372,11 @@ class ShardReport(KeyedTable, Observation):
         super().__init_subclass__(kind=kind, on_demand=why, **more)
 
 
-# ---------------------------------------------------------------- arrays and Arrow
-
-
 def blank(column: Column, shape: int | tuple[int, ...]) -> Array:
     """An array filled with the column's value for "nothing is known yet"."""
     values = np.empty(shape, column.dtype)
     values.fill(column.fill)  # not np.full, which would spread a list over the rows
     return values
-
-
-def object_array(values: Iterable[Any]) -> Array:
-    """A one-dimensional array of objects, even if all of them are sequences of the same length."""
-    listed = list(values)
-    return np.fromiter(listed, object, len(listed))
-
-
-def to_numpy(values: pa.ChunkedArray | pa.Array) -> Array:
-    """An Arrow column as numpy. Text and ids become Python objects, one per distinct value."""
-    array = values
-    if isinstance(values, pa.ChunkedArray):
-        array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-    if pa.types.is_primitive(array.type):
-        return array.to_numpy(zero_copy_only=False)
-    if pa.types.is_dictionary(array.type):
-        entries = object_array(array.dictionary.to_pylist())
-        objects: Array = entries[array.indices.to_numpy(zero_copy_only=False)]
-        return objects
-    if array.type in _OBJECTS or pa.types.is_list(array.type):
-        return object_array(array.to_pylist())
-    return array.to_numpy(zero_copy_only=False)
-
-
-def to_arrow(column: Column, values: Array) -> pa.Array:
-    """The inverse of ``to_numpy``, in exactly the declared type."""
-    if pa.types.is_dictionary(column.arrow):
-        plain = pa.array(values.tolist(), column.arrow.value_type)
-        return plain.dictionary_encode().cast(column.arrow)
-    if column.dtype == object:
-        return pa.array(values.tolist(), column.arrow)
-    return pa.array(values, column.arrow)
-
-
-_OBJECTS: Final = (pa.binary(16), pa.binary())
 
 
 def _taken(table: Table, rows: Rows) -> list[Array]:

@@ -162,14 +162,14 @@ def kip501_handovers(
     to, cold = _next_member(
         shrinks.row, was_member.in_isr, previous.leader, assignment, candidates, coverage
     )
-    here, there = keys.pairs(
+    here, earlier = keys.pairs(
         keys.pack(shrinks.row, shrinks.broker), keys.pack(latest.row, latest.broker)
     )
     # Shrinks that a poll observed in this cycle are judged again with each frame of the cycle.
     polled_now = (shrinks.at_ms == cycle.observed_at_ms) & (shrinks.at_ms != shrinks.logged_at_ms)
-    same = (shrinks.at_ms[here] == latest.at_ms[there]) & ~polled_now[here]
-    here, there = here[same], there[same]
-    to[here], cold[here] = latest.next_leader[there], latest.next_leader_cold[there]
+    same = (shrinks.at_ms[here] == latest.at_ms[earlier]) & ~polled_now[here]
+    here, earlier = here[same], earlier[same]
+    to[here], cold[here] = latest.next_leader[earlier], latest.next_leader_cold[earlier]
     return Kip501Handovers(shrinks.row, shrinks.broker, shrinks.at_ms, to, cold)
 
 

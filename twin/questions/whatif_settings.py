@@ -7,7 +7,8 @@ from typing import Annotated
 
 import numpy as np
 
-from twin.declarations.table import KAFKA, UNKNOWN, Float64, blank, object_array
+from twin.arrays.columns_in_arrow import object_array
+from twin.declarations.table import KAFKA, UNKNOWN, Float64, blank
 from twin.engine.state import ShardState
 from twin.questions.adds_up import AddsUp, highest, lowest, same
 from twin.rules.brokers.racks import rack_names, racks_of

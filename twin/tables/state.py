@@ -120,9 +120,9 @@ class BrokerMetrics(KeyedTable, BrokerMetricColumns, kind="broker_metrics", vers
     def of_brokers(self, brokers: Int32, name: str, now_ms: int) -> Float64:
         """[B] a metric of those brokers; NaN where it is absent or stale."""
         value = np.full(len(brokers), np.nan)
-        _, here, there = np.intersect1d(brokers, self.broker, return_indices=True)
-        recent = now_ms - self.measured_at_ms[there] <= STALE_METRICS_MS
-        value[here] = np.where(recent, getattr(self, name)[there], np.nan)
+        _, here, known = np.intersect1d(brokers, self.broker, return_indices=True)
+        recent = now_ms - self.measured_at_ms[known] <= STALE_METRICS_MS
+        value[here] = np.where(recent, getattr(self, name)[known], np.nan)
         return value
 
 

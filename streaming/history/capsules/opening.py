@@ -119,12 +119,12 @@ class Capsule:
 
     def _manifest(self) -> Manifest:
         content = self._content(layout.MANIFEST, layout.MOST_MANIFEST_BYTES)
-        found = msgspec.json.decode(content, type=_FormatVersion)
-        if found.format_version != layout.FORMAT_VERSION:
+        saved = msgspec.json.decode(content, type=_FormatVersion)
+        if saved.format_version != layout.FORMAT_VERSION:
             raise CapsuleError(
-                f"{self._path}: is a capsule of format {found.format_version}, and kafka-twin "
+                f"{self._path}: is a capsule of format {saved.format_version}, and kafka-twin "
                 f"{version('kafka-twin')} reads format {layout.FORMAT_VERSION}: open it with "
-                f"kafka-twin {found.product_version[:40]}, which saved it"
+                f"kafka-twin {saved.product_version[:40]}, which saved it"
             )
         manifest = msgspec.json.decode(content, type=Manifest)
         if not 0 < manifest.shards <= layout.MOST_SHARDS:

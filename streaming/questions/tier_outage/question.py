@@ -217,7 +217,7 @@ def _groups(exposed: Exposure) -> list[GroupOutage]:
     """The groups that cannot read, the worst first."""
     each = (exposed.groups, exposed.groups_after_loss, exposed.groups_after_leader_change)
     names = sorted({name for of in each for name in of})
-    found: list[GroupOutage] = [
+    groups: list[GroupOutage] = [
         {
             "group": name,
             "now": _offsets(each[0].get(name, Range())),
@@ -226,7 +226,7 @@ def _groups(exposed: Exposure) -> list[GroupOutage]:
         }
         for name in names
     ]
-    return sorted(found, key=_worst_first)
+    return sorted(groups, key=_worst_first)
 
 
 def _worst_first(row: GroupOutage) -> tuple[int, int, int]:

@@ -171,9 +171,6 @@ def predictions(
     return _newest(kept.with_rows(news))
 
 
-# ---------------------------------------------------------------- inside
-
-
 def _changed_rows(partitions: Partitions, ends: LeaderEnds, outcomes: ForecastOutcomes) -> Rows:
     """[N] partitions with another leader than in the cycle before, and a later leader epoch."""
     changed = ends.leader != partitions.leader

@@ -48,16 +48,16 @@ from twin.declarations.table import (
     SparseTable,
     column,
 )
-from twin.rules.election.leader_changes import (
-    LeaderChanges,
-    logged_as_unclean,
-    logged_removals,
-    logged_watermarks,
-)
+from twin.rules.election.leader_changes import LeaderChanges
 from twin.rules.election.truncations import Truncations, first_difference
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs, forbids_unclean_elections
 from twin.rules.replication.isr_shrink_evidence import BROKER_CLOCK_SKEW_MS
+from twin.rules.replication.logged_changes import (
+    logged_as_unclean,
+    logged_removals,
+    logged_watermarks,
+)
 from twin.tables.state import (
     GroupOffsets,
     IsrRemovals,

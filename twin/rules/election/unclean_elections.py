@@ -54,16 +54,16 @@ def unclean_elections(
     or when a loss turns out to be of an unclean election."""
     now_ms = cycle.observed_at_ms
     kept = latest.pick((latest.at_ms < now_ms) & (now_ms - latest.at_ms <= LOSS_WINDOW_MS))
-    found = _of_losses(losses, now_ms)
+    elections = _of_losses(losses, now_ms)
     seen = _of_changes(changes, now_ms)
-    found = seen.pick(~np.isin(_key(seen), _key(found))).with_rows(found)
+    elections = seen.pick(~np.isin(_key(seen), _key(elections))).with_rows(elections)
     # What is known of a start stays; the same election is told again once its start is known.
-    place = keys.find(_key(kept), _key(found))
+    place = keys.find(_key(kept), _key(elections))
     is_news = place == UNKNOWN
     if len(kept):
-        is_news |= (kept.start_offset[place] == UNKNOWN) & (found.start_offset != UNKNOWN)
-    found = found.pick(is_news)
-    return kept.pick(~np.isin(_key(kept), _key(found))).with_rows(found)
+        is_news |= (kept.start_offset[place] == UNKNOWN) & (elections.start_offset != UNKNOWN)
+    elections = elections.pick(is_news)
+    return kept.pick(~np.isin(_key(kept), _key(elections))).with_rows(elections)
 
 
 def _of_changes(changes: LeaderChanges, now_ms: int) -> UncleanElections:

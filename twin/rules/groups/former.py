@@ -15,18 +15,10 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys, plain
+from twin.arrays.columns_in_arrow import object_array
 from twin.declarations.declare import Alert, Occurrence, event, risk, rule
 from twin.declarations.signature import Before, Cycle, Earlier
-from twin.declarations.table import (
-    UNKNOWN,
-    Bool,
-    Int64,
-    Rows,
-    SparseTable,
-    Text,
-    column,
-    object_array,
-)
+from twin.declarations.table import UNKNOWN, Bool, Int64, Rows, SparseTable, Text, column
 from twin.rules.groups.moves import GroupMoves, is_ahead
 from twin.rules.partitions.leaders import Leaders
 from twin.tables.state import (
