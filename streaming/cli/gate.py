@@ -33,7 +33,8 @@ from streaming.questions.restart import (
     judge,
     verdict_lines,
 )
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 from twin.questions.gate import Terms
 

@@ -24,7 +24,8 @@ from streaming.history.moments import Moment
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer, WhatIfError
 from streaming.questions.question import Question
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.terminal import table, width_of
 
 MOST_ROWS: Final = 50

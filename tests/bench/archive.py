@@ -23,7 +23,7 @@ from streaming import bus
 from streaming.history.archive.delta import ArchiveTables
 from streaming.query import query as twin_query
 from streaming.query.session import spark_session
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from tests.bench import figure
 from tests.bench.deployment import (
     BUS_PARTITIONS,

@@ -18,7 +18,8 @@ from kafka import KafkaAdminClient
 
 from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.supervise import Child, children
 from tests.cluster.broker_client import Key

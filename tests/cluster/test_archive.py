@@ -20,7 +20,8 @@ from streaming.bus import Sender
 from streaming.history.archive.delta import ArchiveTables
 from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, REPLICAS
 from streaming.lab.cluster import LocalCluster
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.archive.bus import CLUSTER, SHARDS, Program, SimulatedBus
 from tests.archive.test_feed import assert_equal, rows_by_key
 from tests.waiting import until

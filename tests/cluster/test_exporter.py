@@ -19,7 +19,8 @@ import pytest
 from streaming import bus
 from streaming.lab.cluster import LocalCluster
 from streaming.lab.processes import free_base_port
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.waiting import until
 from tests.web import get

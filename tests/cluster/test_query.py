@@ -16,7 +16,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from streaming import bus
 from streaming.lab.cluster import LocalCluster
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.bench.deployment import START_MS, Simulated, send
 from tests.spark_platform.observed import Following, replayed
 from tests.spark_platform.story import Story
@@ -137,7 +138,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from streaming.query.query import QueryError, run
 from streaming.runtime import jars, logs
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 logs.configure()
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
 spark = builder.config("spark.jars", ",".join(map(str, jars.ensure("spark")))).getOrCreate()

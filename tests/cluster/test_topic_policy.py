@@ -13,7 +13,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from streaming import bus
 from streaming.bus import BusError
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.broker_classes import on_the_class_path
 
 pytestmark = pytest.mark.cluster

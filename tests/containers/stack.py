@@ -23,7 +23,8 @@ from streaming import bus
 from streaming.lab.cluster import NodeStatus
 from streaming.lab.processes import free_base_port
 from streaming.lab.prometheus import with_short_waits
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline
 from tests.cluster.pipeline import Metrics
 from tests.waiting import until

@@ -19,7 +19,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.packing.lines import SCRIPT
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.bench.deployment import Simulated
 from tests.spark_platform import hdfs, machines
 from tests.spark_platform.hdfs import Hdfs

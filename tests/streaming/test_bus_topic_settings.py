@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from streaming import bus
-from streaming.runtime.config import Config, ConfigError, load
+from streaming.runtime.config import Config, ConfigError
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.kafka import topic_settings
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streaming import bus
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.kafka import topic_settings
 from tests.collector.managed import SERVICES
 

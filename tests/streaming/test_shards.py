@@ -11,7 +11,8 @@ from streaming import bus
 from streaming.bus.shards import shards_for, why_unfit
 from streaming.collector.cycle.collector import choose_shards
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import CollectorConfig, Config, load
+from streaming.runtime.config import CollectorConfig, Config
+from streaming.runtime.configuration.loading import load
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
 from tests.waiting import AMPLE_MS, until
 
