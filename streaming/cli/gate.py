@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from streaming.bus import BusError, snapshots
+from streaming.bus import snapshots
+from streaming.bus.connection import BusError
 from streaming.cli.exporter_client import (
     Parameters,
     ask,

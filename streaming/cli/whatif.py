@@ -16,7 +16,8 @@ from typing import Any, Final, TextIO
 
 import click
 
-from streaming.bus import own_topics, snapshots
+from streaming.bus import snapshots
+from streaming.bus.bus_topics import own_topics
 from streaming.bus.view import ClusterView
 from streaming.cli.exporter_client import ask, at_option, at_parameters, note_moment, url_option
 from streaming.cli.options import option
