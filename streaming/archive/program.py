@@ -16,9 +16,10 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import bus
 from streaming.archive.batches import Batches
 from streaming.archive.own_metrics import OWN
+from streaming.bus import bus_topics
+from streaming.bus.shards import await_shards
 from streaming.history.archive.delta import ArchiveError, ArchiveTables
 from streaming.query.causes import cause
 from streaming.query.client_files import ClientFiles
@@ -62,8 +63,8 @@ def run(config: Config) -> None:
         on_stop_signal(stop),
         served(metrics.registry, at.host, at.archive_port, "metrics.archive_port"),
     ):
-        bus.ensure_topics(config)
-        known = bus.await_shards(
+        bus_topics.ensure_topics(config)
+        known = await_shards(
             config, stop, lambda: touch_liveness_file(config.health.folder, "archive")
         )
         if known is not None:
@@ -84,7 +85,7 @@ def as_program(config: Config) -> Config:
 
 def start(spark: SparkSession, config: Config, batches: Batches, **trigger: Any) -> StreamingQuery:
     """The running query; ``trigger`` defaults to the configured interval."""
-    topics = bus.topics(config)
+    topics = bus_topics.topics(config)
     most = max(_LEAST_A_BATCH, _CYCLES_A_BATCH * (config.bus.shards + 1))
     both = f"{topics.snapshots},{topics.events}"
     query = (

@@ -15,8 +15,8 @@ from typing import Any, Final
 from kafka.errors import for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from streaming import bus
-from streaming.bus import BusError
+from streaming.bus import bus_topics
+from streaming.bus.connection import BusError
 from streaming.checks.cluster_rights import first_answer
 from streaming.checks.finding import CheckResult, SourceResult
 from streaming.collector.outcome import ReadOutcome
@@ -123,7 +123,7 @@ def of_settings(
     existing = [name for name, topic in described.items() if not topic["error_code"]]
     own, unread = _actual(config, existing)
     differs = False
-    for name, needed in bus.topic_configs(config).items():
+    for name, needed in bus_topics.topic_configs(config).items():
         settings = own.get(name)
         if settings is None:
             continue

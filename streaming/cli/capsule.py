@@ -11,7 +11,7 @@ import msgspec
 
 from streaming.cli.options import ParameterType
 from streaming.history.moments import Moment, MomentError, moment, time_text
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from twin.arrays.plain import counted
 
 _FILE = click.Path(path_type=Path, dir_okay=False)

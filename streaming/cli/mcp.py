@@ -13,7 +13,7 @@ from streaming.exporter.agents.tools import tools_of
 from streaming.exporter.api import endpoints
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import ViewSource
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 from streaming.runtime.plugins import catalog_of
 

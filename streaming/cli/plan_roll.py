@@ -26,7 +26,7 @@ from streaming.cli.restart_options import (
 from streaming.history.moments import Moment, MomentError
 from streaming.questions.restart import EXIT_CODES
 from streaming.questions.roll import RollPlan, plan_roll, roll_lines
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 from twin.questions.gate import Terms
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from streaming.bus import BusError
+from streaming.bus.connection import BusError
 from streaming.cli.exporter_client import ExporterUnavailableError
 from streaming.questions.restart import ALLOWABLE
 from streaming.runtime.deadline import Deadline

@@ -20,7 +20,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.shards import await_shards
 from streaming.query.batch_metrics import BatchMetrics
 from streaming.query.causes import cause
 from streaming.query.client_files import ClientFiles
@@ -60,7 +61,7 @@ class QueryError(UserError, RuntimeError):
 
 def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
     """The running query; ``trigger`` defaults to the configured interval."""
-    topics = bus.topics(config)
+    topics = bus_topics.topics(config)
     source = {} if trigger else whole_cycle_options(config)
     output = (
         _observations(spark, config, source)
@@ -94,7 +95,7 @@ def _observations(spark: SparkSession, config: Config, source: Mapping[str, str]
         config.bus_bootstrap,
         config.bus_client,
         config.query.max_offsets_per_trigger,
-        subscribe=bus.topics(config).observations,
+        subscribe=bus_topics.topics(config).observations,
         **source,
     )
     return records.select(
@@ -151,8 +152,8 @@ def run(config: Config) -> None:
             metrics.registry, at.host, at.query_port, "metrics.query_port", metrics.why_unhealthy
         ),
     ):
-        bus.ensure_topics(config)
-        known = bus.await_shards(
+        bus_topics.ensure_topics(config)
+        known = await_shards(
             config, stop, lambda: touch_liveness_file(config.health.folder, "query")
         )
         if known is not None:

@@ -22,7 +22,8 @@ from streaming.questions.answer import (
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.parameters import MAX_ROWS, limit, number, text
 from streaming.questions.question import question
-from streaming.questions.room import ReplacingBroker, held_lines, room_lines, room_of_replacing
+from streaming.questions.room.data import ReplacingBroker, room_of_replacing
+from streaming.questions.room.words import held_lines, room_lines
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from twin.arrays import keys, plain

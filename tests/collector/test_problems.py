@@ -19,7 +19,7 @@ from kafka.protocol.admin import (
 )
 from structlog.testing import capture_logs
 
-from streaming.bus import BusError
+from streaming.bus.connection import BusError
 from streaming.checks.rights import WITHOUT
 from streaming.collector.cycle.collector import Collector, collect
 from streaming.collector.cycle.log import CycleLog

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from deploy import generate
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.local_folder import local_folder
 from streaming.runtime.ports.probes import ALIVE, READY
 

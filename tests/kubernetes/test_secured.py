@@ -9,6 +9,7 @@ import kubernetes_validate
 import pytest
 
 from deploy.dist import CHART
+from tests.deploy.test_examples import VERSIONS
 from tests.kubernetes.charting import (
     CONFIG,
     EVERYTHING,
@@ -24,7 +25,6 @@ from tests.kubernetes.combinations import COMBINATIONS, MOUNT, ROLE, TLS, TOKEN
 pytestmark = pytest.mark.helm
 
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
-VERSIONS = ("1.30.0", "1.34.0")
 OTHER_APIS = ("cert-manager.io/v1", "grafana.integreatly.org/v1beta1", "monitoring.coreos.com/v1",
               "spark.apache.org/v1")  # fmt: skip
 """API groups of operators: kubernetes-validate has no schema of theirs."""

@@ -29,7 +29,7 @@ GROUPS: Final = (
     ),
     Group(
         "releases", "other Kafka releases, and a cluster's life", 1,
-        ("streaming/collector/", "tests/versions/", "docs/compatibility.json"),
+        ("streaming/collector/", "tests/versions/"),
     ),
     Group(
         "containers", "containers, an installed package, and Spark on several machines", 2,

@@ -19,7 +19,7 @@ from typing import Final
 
 from kafka.errors import KafkaError
 
-from streaming.bus import shard_of
+from streaming.bus.bus_topics import shard_of
 from streaming.lab.scripts.stage import ScriptFailed
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError

@@ -15,7 +15,7 @@ FOLDERS = ("twin", "streaming", "grafana", "docs", "deploy")
 """Where an addition may need an entry. Tests that use it as an example are not part of it."""
 
 GENERATED = (*(f"docs/{name}" for name in docs.PAGES), "grafana/dashboards/", "deploy/")
-DESCRIBES = ("docs/architecture.md", "docs/compatibility.json")
+DESCRIBES = ("docs/architecture.md", "tests/versions/compatibility.json")
 
 NAMED = {"risk", "election_rule"}
 """Decorators whose first argument is the name of a declaration, and of nothing else."""

@@ -22,7 +22,8 @@ from streaming.collector.listing import Array, ListedPlacement
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Readings, Rows
 from streaming.collector.wire.brokers import Address
-from twin.declarations.table import Column, Observation, blank, to_arrow
+from twin.arrays.columns_in_arrow import to_arrow
+from twin.declarations.table import Column, Observation, blank
 from twin.engine import frames
 from twin.engine.frames import Frame, FrameHeader
 from twin.tables.observations import BrokersFrame, PartitionsFrame, ProblemsFrame, ReplicasFrame

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from streaming.bus import BusError
+from streaming.bus.connection import BusError
 from streaming.plans.events import send_judged
 from streaming.questions.restart import RestartVerdict
 from streaming.runtime.config import Config

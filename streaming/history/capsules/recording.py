@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streaming import bus
+from streaming.bus import bus_topics
 from streaming.bus.observed import observations
+from streaming.bus.reader import Reader
+from streaming.bus.shards import with_known_shards
 from streaming.history.capsules.saving import Recorded
 from streaming.history.moments import MomentError
 from streaming.runtime.config import Config
@@ -27,13 +29,13 @@ def recorded(config: Config, to_ms: int, within_s: float = WITHIN_S) -> Recorded
         BusError: the bus cannot be read, not in time, or there is more than fits into memory.
         MomentError: there is nothing yet.
     """
-    known = bus.with_known_shards(config)
+    known = with_known_shards(config)
     if known is None:
         raise MomentError("nothing was observed yet: does the collector run?")
     config = known
     messages = observations(config, 0, to_ms, within_s, MOST_BYTES)
     prefix = config.cluster.name.encode() + b"/"
-    with bus.Reader(config, [bus.topics(config).events], EVENTS_READ_BACK) as reader:
+    with Reader(config, [bus_topics.topics(config).events], EVENTS_READ_BACK) as reader:
         events = [
             record.value
             for record in reader.to_end(Deadline.after_s(within_s))
@@ -45,5 +47,5 @@ def recorded(config: Config, to_ms: int, within_s: float = WITHIN_S) -> Recorded
         messages,
         events,
         proposals=enabled_proposals(config),
-        own_topics=bus.own_topics(config),
+        own_topics=bus_topics.own_topics(config),
     )

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import bus
+from streaming.bus import bus_topics
 from streaming.query.causes import cause
 from streaming.query.kafka_options import OUTPUT, kafka_stream, sink_options
 from streaming.query.remote_log.metadata import as_observations
@@ -39,7 +39,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
     It subscribes by a pattern, since a cluster without remote storage lacks the topic, but may get
     it.
     """
-    topics = bus.topics(config)
+    topics = bus_topics.topics(config)
     records = kafka_stream(
         spark,
         config.cluster.bootstrap,
