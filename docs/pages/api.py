@@ -9,9 +9,7 @@ from docs.pages.markdown import DOCS, between, names, rows, state_tables
 from streaming.exporter import schemas
 from streaming.exporter.api import endpoints
 from streaming.exporter.endpoint import Endpoint
-from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.openapi import described_path
-from streaming.exporter.source import ViewSource
 from streaming.exporter.views.api import summed_metrics
 from streaming.history.moments import AT
 from streaming.questions import QUESTIONS
@@ -48,7 +46,7 @@ Cells = tuple[str, str, str]
 def page() -> str:
     """The text of the page."""
     text = (DOCS / "api.md").read_text(encoding="utf-8")
-    declared = {described_path(each): each for each in declared_endpoints()}
+    declared = {described_path(each): each for each in endpoints(CATALOG)}
     text = between(text, _PATHS, rows(("path", "answer"), _paths(declared.values())))
     for path in (
         "partitions",
@@ -95,11 +93,6 @@ def page() -> str:
     return text
 
 
-def declared_endpoints() -> list[Endpoint]:
-    """All endpoints; only their declarations are of use."""
-    return endpoints(ViewSource(CATALOG, "", Exposition, lambda: 0))
-
-
 def _paths(declared: Iterable[Endpoint]) -> Iterator[tuple[str, str]]:
     for each in declared:
         refusals = "".join(f"; {status} if {why}" for status, why in each.refusals.items())
@@ -122,7 +115,7 @@ def _questions(asked: Iterable[Endpoint]) -> Iterator[Cells]:
 
 def _answers() -> Iterator[Cells]:
     """The fields whose declaration says what they mean."""
-    answers = schemas.components(CATALOG)
+    answers = schemas.components(CATALOG, ())
     for name, question in QUESTIONS.items():
         first, properties = f"`{name}`", answers[question.form.__name__]["properties"]
         for field in get_type_hints(question.form):

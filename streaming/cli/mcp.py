@@ -11,8 +11,6 @@ from streaming.cli.exporter_client import Url, asking
 from streaming.exporter.agents.door import NOT_INSTALLED, is_installed
 from streaming.exporter.agents.tools import tools_of
 from streaming.exporter.api import endpoints
-from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import ViewSource
 from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 from streaming.runtime.plugins import catalog_of
@@ -41,7 +39,7 @@ def mcp(path: Path | None, url: str) -> None:
     from streaming.exporter.agents import stdio
 
     # Only the declarations are needed: the state is the exporter's.
-    tools = tools_of(endpoints(ViewSource(catalog_of(config), config.cluster.name, Exposition)))
+    tools = tools_of(endpoints(catalog_of(config)))
 
     async def answer() -> None:
         async with asking(url) as ask:

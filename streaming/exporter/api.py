@@ -6,6 +6,9 @@ here sends requests to Kafka. ``routes`` declares the paths and their answers.
 
 from __future__ import annotations
 
+from functools import cache
+
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,12 +20,13 @@ from streaming.exporter.agents.door import PATH, Door
 from streaming.exporter.agents.tools import tools_of
 from streaming.exporter.answers import error_answer
 from streaming.exporter.console_files import console_route
-from streaming.exporter.endpoint import Endpoint, routes
+from streaming.exporter.endpoint import JSON, Endpoint, endpoint, endpoints_of
 from streaming.exporter.moments import Moments
-from streaming.exporter.routes import cluster as cluster_routes
+from streaming.exporter.openapi import description
 from streaming.exporter.routes import (
-    description,
+    cluster,
     events,
+    groups,
     history,
     log_dirs,
     matrix,
@@ -31,11 +35,13 @@ from streaming.exporter.routes import (
     report,
     site,
 )
-from streaming.exporter.routes import groups as group_routes
+from streaming.exporter.routing import routes
 from streaming.exporter.source import ViewSource
 from streaming.exporter.web.access import Access, GuardedApp
 from streaming.exporter.web.headers import SecurityHeaders
+from streaming.questions import QUESTIONS
 from streaming.runtime.config import AccessConfig, ExporterConfig
+from twin.engine.catalog import Catalog
 
 
 def application(
@@ -47,12 +53,12 @@ def application(
 
     /mcp is served once the server has begun the application's life.
     """
-    declared = endpoints(source)
+    declared = endpoints(source.catalog)
     door = Door(tools_of(declared), config, source.calls)
     guarded_by_itself = frozenset([PATH]) if config.mcp_token else frozenset()
     app = Starlette(
         routes=[
-            *routes(declared, Moments(source, endpoints).ask),
+            *routes(declared, Moments(source)),
             console_route(),
             Route(PATH, door),
         ],
@@ -62,14 +68,31 @@ def application(
     return SecurityHeaders(GuardedApp(app, Access(access), guarded_by_itself))
 
 
-def endpoints(source: ViewSource) -> list[Endpoint]:
+def endpoints(catalog: Catalog) -> list[Endpoint]:
     """All endpoints."""
-    groups = (
-        site, cluster_routes, log_dirs, group_routes, matrix, questions, plans, history, report,
-        events,
-    )  # fmt: skip
-    declared = [endpoint for group in groups for endpoint in group.endpoints(source)]
-    return [*declared, *description.endpoints(source, declared)]
+    asked = map(questions.asked, QUESTIONS.values())
+    return [
+        *endpoints_of((site, cluster, log_dirs, groups, matrix), catalog),
+        *asked,
+        *endpoints_of((questions, plans, history, report, events), catalog),
+        openapi,
+    ]
+
+
+@endpoint(
+    "/api/v1/openapi.json",
+    "this API in OpenAPI 3.1",
+    schema={"type": "object"},
+    of_state=False,
+)
+def openapi(source: ViewSource) -> Response:
+    """The description of all endpoints, this one too."""
+    return Response(_described(source.catalog), media_type=JSON)
+
+
+@cache
+def _described(catalog: Catalog) -> bytes:
+    return msgspec.json.encode(description(catalog, endpoints(catalog)))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -1,44 +1,39 @@
-"""Paths of the exporter, each declared once: for its route and for its description."""
+"""Paths of the exporter, each declared once: for its route and for its description.
+
+    @endpoint("/api/v1/groups", "groups of consumers, a page at a time", tool="groups")
+    def groups(source: ViewSource, *, which: GroupFilter) -> GroupPage: ...
+
+A positional parameter is one of
+
+    ViewSource      the state that the answer is about
+    Request         the request itself
+
+A keyword parameter is what is given in the path, the query or a header, as
+``streaming.questions.signature`` explains. The return type is the form of the answer.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from types import ModuleType
 from typing import Any, Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from streaming.exporter.answers import RefusedError, compressed, error_answer, json_answer
-from streaming.exporter.web.access import Role, may
-from streaming.history.moments import AT, AT_NAME, Moment
-from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
+from streaming.exporter.schemas import ref
+from streaming.exporter.source import ViewSource
+from streaming.exporter.web.access import Role
+from streaming.history.moments import AT, AT_NAME
 from streaming.questions.parameters import InputParameter, Schema, read_all
+from streaming.questions.signature import signature_of
+from twin.engine.catalog import Catalog
 
 Values = Mapping[str, Any]
 """The given parameters of the path and of the query, by name."""
 
 JSON: Final = "application/json"
-
-QUESTIONS_AT_ONCE: Final = 2
-"""The maximum of questions that are answered at the same time; others wait."""
-
-PAST_AT_ONCE: Final = 1
-"""Of questions about the past, whose state may have to be computed first."""
-
-NO_OPERATOR: Final = (
-    "plans are for operators: those with access.operator_token, and users in access.operators"
-)
-
-NO_PAST: Final = (
-    "this exporter knows the present only; kafka-twin capsule open FILE shows the past of a capsule"
-)
 
 
 class Runs(Enum):
@@ -66,9 +61,10 @@ class Endpoint:
 
     path: str  # as Starlette writes it
     summary: str
-    answer: Callable[[Request, Values], Any]
+    answer: Callable[[ViewSource, Request, Values], Any]
     schema: Schema  # of a JSON body
     media_type: str = JSON
+    form: Any = None  # the type of what it answers, if it has one
     path_parameters: Mapping[str, InputParameter] = field(default_factory=dict)
     parameters: Mapping[str, InputParameter] | None = field(default_factory=dict)
     needs_one_of: tuple[str, ...] = ()
@@ -86,6 +82,12 @@ class Endpoint:
     def __post_init__(self) -> None:
         if self.of_state:
             object.__setattr__(self, "parameters", {**(self.parameters or {}), AT_NAME: AT})
+
+    def of(self, catalog: Catalog) -> Endpoint:
+        """The endpoint with the parameters that it has for that catalog."""
+        if self.parameters is None:
+            return self
+        return replace(self, parameters={n: p.of(catalog) for n, p in self.parameters.items()})
 
     def read(self, request: Request) -> dict[str, Any]:
         """The values of a request's parameters.
@@ -107,64 +109,39 @@ class Endpoint:
         return values
 
 
-Ask = Callable[[Endpoint, Request, Moment | None, Values], Any]
-"""Answers a question that may be about a moment of the past."""
+_READS: Final = (ViewSource, Request)
 
 
-def now_only(endpoint: Endpoint, request: Request, at: Moment | None, values: Values) -> Any:
-    """The answer about the present, for an endpoint without a past."""
-    if at is not None:
-        raise RefusedError(f"{AT_NAME}: {NO_PAST}", 404)
-    return endpoint.answer(request, values)
+def endpoint(path: str, summary: str, **more: Any) -> Callable[[Callable[..., Any]], Endpoint]:
+    """Declare an endpoint; ``more`` are further fields.
+
+    Raises:
+        DeclarationError: a parameter is none of the kinds above.
+    """
+
+    def declare(function: Callable[..., Any]) -> Endpoint:
+        signature = signature_of(function, _READS)
+
+        def answer(source: ViewSource, request: Request, values: Values) -> Any:
+            there = {ViewSource: source, Request: request}
+            reads = (there[kind] for kind in signature.reads)
+            return function(*reads, **signature.arguments(values))
+
+        in_path = {n: each for n, each in signature.given.items() if each.place == "path"}
+        others = {n: each for n, each in signature.given.items() if n not in in_path}
+        declared: dict[str, Any] = {"path_parameters": in_path, "parameters": others, **more}
+        if "schema" not in declared:
+            declared |= {"schema": ref(signature.returns.__name__), "form": signature.returns}
+        return Endpoint(path=path, summary=summary, answer=answer, **declared)
+
+    return declare
 
 
-def routes(endpoints: Iterable[Endpoint], ask: Ask = now_only) -> list[Route]:
-    """The routes of the endpoints. Questions share one limit, those about the past another."""
-    turn, past_turn = asyncio.Semaphore(QUESTIONS_AT_ONCE), asyncio.Semaphore(PAST_AT_ONCE)
-    return [Route(each.path, _responder(each, ask, turn, past_turn)) for each in endpoints]
-
-
-def _responder(
-    endpoint: Endpoint, ask: Ask, turn: asyncio.Semaphore, past_turn: asyncio.Semaphore
-) -> Callable[[Request], Awaitable[Response]]:
-    def answered(request: Request) -> Response:
-        if not may(request.scope, endpoint.role):
-            return error_answer(NO_OPERATOR, 403)
-        try:
-            values = endpoint.read(request)
-        except ValueError as error:
-            return error_answer(str(error), 400)
-        try:
-            if endpoint.of_state:
-                answer = ask(endpoint, request, values.pop(AT_NAME, None), values)
-            else:
-                answer = endpoint.answer(request, values)
-        except (WhatIfError, RefusedError) as error:
-            return error_answer(str(error), _status(error))
-        return answer if isinstance(answer, Response) else compressed(json_answer(answer), request)
-
-    def turn_of(request: Request) -> AbstractAsyncContextManager[Any]:
-        is_asked = endpoint.of_state and AT_NAME in request.query_params
-        if is_asked or endpoint.runs is Runs.OF_PAST:
-            return past_turn
-        return turn if endpoint.runs is Runs.IN_TURN else contextlib.nullcontext()
-
-    async def respond(request: Request) -> Response:
-        if endpoint.runs is Runs.IN_LOOP:
-            return answered(request)
-        async with turn_of(request):
-            return await run_in_threadpool(answered, request)
-
-    return respond
-
-
-def _status(error: Exception) -> int:
-    match error:
-        case RefusedError():
-            return error.status
-        case NotThereError():
-            return 404
-        case ConflictError():
-            return 409
-        case _:
-            return 400
+def endpoints_of(modules: Iterable[ModuleType], catalog: Catalog) -> list[Endpoint]:
+    """The endpoints that modules declare, for that catalog."""
+    return [
+        each.of(catalog)
+        for module in modules
+        for each in vars(module).values()
+        if isinstance(each, Endpoint)
+    ]

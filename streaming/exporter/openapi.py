@@ -36,6 +36,8 @@ _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
 
 def description(catalog: Catalog, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """The OpenAPI document."""
+    endpoints = list(endpoints)
+    forms = {each.form: None for each in endpoints if each.form is not None}
     return {
         "openapi": "3.1.1",
         "info": {
@@ -45,7 +47,7 @@ def description(catalog: Catalog, endpoints: Iterable[Endpoint]) -> dict[str, An
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": {described_path(each): {"get": _operation(each)} for each in endpoints},
-        "components": {"schemas": components(catalog)},
+        "components": {"schemas": components(catalog, forms)},
     }
 
 

@@ -1,7 +1,7 @@
 """JSON Schemas of the API's objects, made from the declarations of their fields.
 
 Fields of partitions, replicas and brokers come from the catalog; those of other objects from the
-types of the functions that make them. So the description lists exactly the fields that are served.
+types of the answers. So the description lists exactly the fields that are served.
 """
 
 from __future__ import annotations
@@ -12,17 +12,11 @@ from typing import Any, Final, get_args, get_type_hints
 import msgspec
 
 from streaming.exporter.views import api as api_views
-from streaming.exporter.views import disk_full, disk_help, group_page, runbook, why
+from streaming.exporter.views import disk_full, disk_help, group_page
 from streaming.exporter.views import groups as groups_views
 from streaming.exporter.views import log_dirs as log_dir_views
-from streaming.exporter.views import matrix as matrix_views
-from streaming.exporter.views import segments as segment_views
 from streaming.exporter.views.filling import NAMED
-from streaming.history import changes, event_pages
-from streaming.history.differences import difference
-from streaming.history.report import model as report_model
-from streaming.plans import answer as plan_answer
-from streaming.questions import QUESTIONS, restart, roll
+from streaming.questions import QUESTIONS
 from streaming.questions.parameters import Schema
 from twin.declarations.table import Column, PartitionTable, ReplicaTable, Table
 from twin.engine.catalog import Catalog
@@ -32,26 +26,6 @@ from twin.rules.election.unclean_successors import SuccessorCosts
 from twin.rules.tiering.coverage import Coverage
 from twin.tables.columns import GroupColumns
 from twin.tables.state import BrokerMetrics, Problems
-
-TYPED: Final = (
-    api_views.ClusterFacts,
-    changes.Changes,
-    difference.Differences,
-    disk_help.Help,
-    event_pages.EventPage,
-    group_page.GroupLeader,
-    matrix_views.Matrix,
-    plan_answer.PlanData,
-    report_model.Report,
-    restart.RestartVerdict,
-    roll.RollPlan,
-    runbook.PartitionRunbook,
-    runbook.ClusterRunbook,
-    segment_views.EpochList,
-    segment_views.SegmentList,
-    why.Explained,
-)
-"""Types whose objects are served unchanged, or with more fields."""
 
 _REF: Final = "#/components/schemas/{name}"
 
@@ -121,10 +95,11 @@ _ABOUT_ANSWER: Final[Mapping[str, Schema]] = {
 }
 
 
-def components(catalog: Catalog) -> dict[str, Any]:
-    """All schemas by name."""
+def components(catalog: Catalog, forms: Iterable[Any]) -> dict[str, Any]:
+    """All schemas by name; ``forms`` are the types of answers of endpoints."""
     answers = [each.form for each in QUESTIONS.values()]
-    _, typed = msgspec.json.schema_components([*TYPED, *answers], ref_template=_REF)
+    parts = (api_views.ClusterFacts, disk_help.Help, group_page.GroupLeader)
+    _, typed = msgspec.json.schema_components([*forms, *parts, *answers], ref_template=_REF)
     facts = typed.pop("ClusterFacts")
     typed["LossEffect"]["properties"]["partitions"] = listed(ref("Loss"))
     for answer in answers:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from streaming.runtime.quantities import UNITS_BYTES, UNITS_MS, exact_text, parse, pattern
 from twin.declarations.table import Array
+from twin.engine.catalog import Catalog
 
 Schema = Mapping[str, Any]
 """A JSON Schema."""
@@ -49,7 +50,13 @@ class InputParameter:
     required: bool = False
     default: Any = None
     place: Literal["query", "header", "path"] = "query"
+    header: str = ""  # its name, where that is the place
     in_command: bool = True
+    of_catalog: Callable[[Catalog], InputParameter] | None = None  # where its values depend on it
+
+    def of(self, catalog: Catalog) -> InputParameter:
+        """The parameter for that catalog."""
+        return self if self.of_catalog is None else self.of_catalog(catalog)
 
     @property
     def in_url(self) -> str:
@@ -86,7 +93,7 @@ def number(meaning: str, *, least: int = 0, most: int = _MAX_NUMBER, **more: Any
     return InputParameter(meaning, schema, read, kind="integer", **more)
 
 
-def limit(what: str, default: int) -> InputParameter:
+def limit(what: str, default: int | None = None) -> InputParameter:
     """The largest number of rows in an answer. A command prints as many as fit a screen."""
     meaning = f"the largest number of {what} in the answer, at most {MAX_ROWS}"
     return number(meaning, most=MAX_ROWS, default=default, in_command=False)
@@ -140,8 +147,15 @@ def yes_or_no(meaning: str) -> InputParameter:
     )
 
 
-def one_of(meaning: str, values: Mapping[str, Any], **more: Any) -> InputParameter:
-    """A name, read as the value that it stands for."""
+def one_of(
+    meaning: str, values: Mapping[str, Any] | Callable[[Catalog], Mapping[str, Any]], **more: Any
+) -> InputParameter:
+    """A name, read as the value that it stands for; ``values`` may depend on the catalog."""
+    if not isinstance(values, Mapping):
+        of_catalog = values
+        return InputParameter(
+            meaning, {}, str, of_catalog=lambda c: one_of(meaning, of_catalog(c), **more)
+        )
 
     def read(name: str) -> Any:
         if name not in values:

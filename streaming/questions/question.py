@@ -13,29 +13,26 @@ return type is the form of the answer. A positional parameter is one of
     ClusterView     all shards, where their answers do not add up
     OwnTopics       names of the twin's topics, if the bus is on the cluster that is watched
 
-A keyword parameter is ``Annotated[T, InputParameter]``: what a user gives. Without a default it is
-required. A name that Python has for itself has an underscore behind it.
+A keyword parameter is what a user gives, as ``signature`` explains.
 """
 
 from __future__ import annotations
 
-import builtins
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
-from keyword import iskeyword
 from operator import add
 from types import ModuleType
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import InputParameter
-from twin.declarations.signature import DeclarationError, name_of
-from twin.declarations.table import UNKNOWN
+from streaming.questions.signature import Signature, signature_of
+from twin.declarations.signature import DeclarationError
 from twin.engine.state import ShardState
 
 OwnTopics = Annotated[Collection[str], "names of the twin's topics"]
@@ -51,14 +48,22 @@ class Question:
     summary: str
     help: str
     function: Callable[..., Any]
-    form: Any
     text: Callable[[Mapping[str, Any]], Answer]
-    reads: Sequence[Any]
-    parameters: Mapping[str, InputParameter]
+    signature: Signature
     needs_one_of: Sequence[str]
     prompt: str
     refusals: Mapping[int, str]
     option_of: str
+
+    @property
+    def form(self) -> Any:
+        """The type of its answers."""
+        return self.signature.returns
+
+    @property
+    def parameters(self) -> Mapping[str, InputParameter]:
+        """What a user gives."""
+        return self.signature.given
 
     def data(
         self, view: ClusterView, values: Mapping[str, Any], own_topics: Collection[str] = ()
@@ -73,13 +78,13 @@ class Question:
         Raises:
             WhatIfError: there is no answer; one line says why.
         """
-        given = {f"{n}_" if _is_taken(n) else n: value for n, value in values.items()}
+        given, reads = self.signature.arguments(values), self.signature.reads
 
         def answer(state: ShardState | None) -> Any:
             there = {ShardState: state, ClusterView: view, OwnTopics: own_topics}
-            return self.function(*(there[kind] for kind in self.reads), **given)
+            return self.function(*(there[kind] for kind in reads), **given)
 
-        of_shards = ShardState in self.reads
+        of_shards = ShardState in reads
         result = reduce(add, map(answer, view.states)) if of_shards else answer(None)
         plain: dict[str, Any] = result
         return plain if isinstance(result, dict) else msgspec.to_builtins(result, str_keys=True)
@@ -110,23 +115,9 @@ def question(
     """
 
     def declare(function: Callable[..., Any]) -> Question:
-        hints = get_type_hints(function, include_extras=True)
-        reads, parameters = [], {}
-        for each in inspect.signature(function).parameters.values():
-            hint = hints.get(each.name)
-            if each.kind is not each.KEYWORD_ONLY and hint in _READS:
-                reads.append(hint)
-            elif each.kind is each.KEYWORD_ONLY and _is_given(hint):
-                parameters[each.name.rstrip("_")] = _with_default(get_args(hint)[1], each.default)
-            else:
-                raise DeclarationError(
-                    f"{name_of(function)}: parameter {each.name} is neither ShardState, "
-                    "ClusterView nor OwnTopics, nor a keyword with Annotated[..., InputParameter]"
-                )
         return Question(
             function.__name__.replace("_", "-"), summary, inspect.getdoc(function) or "", function,
-            hints.get("return"), text, reads, parameters, needs_one_of, prompt, refusals or {},
-            option_of,
+            text, signature_of(function, _READS), needs_one_of, prompt, refusals or {}, option_of,
         )  # fmt: skip
 
     return declare
@@ -144,22 +135,3 @@ def questions_of(modules: Iterable[ModuleType]) -> dict[str, Question]:
             if isinstance(each, Question) and questions.setdefault(each.name, each) is not each:
                 raise DeclarationError(f"two questions are called {each.name}")
     return questions
-
-
-def _is_taken(name: str) -> bool:
-    """Python has the name for itself."""
-    return hasattr(builtins, name) or iskeyword(name)
-
-
-def _is_given(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and isinstance(get_args(hint)[1], InputParameter)
-
-
-def _with_default(parameter: InputParameter, default: Any) -> InputParameter:
-    """The parameter with the default of a signature, unless it has one for URLs."""
-    if default is inspect.Parameter.empty:
-        return replace(parameter, required=True)
-    is_nothing = default is None or default is False or default in (UNKNOWN, "", ())
-    if is_nothing or parameter.default is not None:
-        return parameter
-    return replace(parameter, default=default)

@@ -18,7 +18,6 @@ from streaming.exporter.openapi import NEEDS_ONE_OF, described_path
 from streaming.exporter.routes.events import LAST_EVENT_ID
 from tests.examples import ARE_FEW
 from tests.exporter.test_exporter import a_client, a_full_store
-from tests.exporter.web.test_headers import SOURCE
 from twin.builtin import CATALOG
 
 UP: Final = a_client(a_full_store())
@@ -99,7 +98,7 @@ def test_schemathesis_finds_nothing_before_the_first_snapshot(case: schemathesis
 
 
 def test_every_path_is_described_once():
-    paths = [described_path(each) for each in endpoints(SOURCE)]
+    paths = [described_path(each) for each in endpoints(CATALOG)]
     assert list(described()["paths"]) == paths
     assert len(paths) == len(set(paths)) > 15
     operations = [each["get"] for each in described()["paths"].values()]

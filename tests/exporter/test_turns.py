@@ -10,8 +10,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from streaming.exporter.api import endpoints
-from streaming.exporter.endpoint import QUESTIONS_AT_ONCE, Endpoint, Runs, Values, routes
+from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.metrics.exposition import Exposition
+from streaming.exporter.moments import Moments
+from streaming.exporter.routing import QUESTIONS_AT_ONCE, routes
 from streaming.exporter.source import ViewSource
 from streaming.questions import QUESTIONS
 from tests.builders import NOW_MS
@@ -27,7 +29,7 @@ SOURCE = ViewSource(CATALOG, "c", Exposition, lambda: NOW_MS)
 
 
 def test_what_takes_the_processor_is_answered_in_turn_and_nothing_else():
-    in_turn = {each.path for each in endpoints(SOURCE) if each.runs is Runs.IN_TURN}
+    in_turn = {each.path for each in endpoints(CATALOG) if each.runs is Runs.IN_TURN}
     assert in_turn == {
         *(f"/api/v1/whatif/{name}" for name in QUESTIONS),
         "/api/v1/brokers/{broker:int}/restart",
@@ -41,7 +43,7 @@ def test_a_scrape_waits_for_no_question_however_many_are_asked():
     """Questions that do not end until the test lets them."""
     may_end, running, most, asked = threading.Event(), set[int](), [0], count()
 
-    def answer(_: Request, __: Values) -> list[int]:
+    def answer(_: ViewSource, __: Request, ___: Values) -> list[int]:
         number = next(asked)
         running.add(number)
         most[0] = max(most[0], len(running))
@@ -50,7 +52,7 @@ def test_a_scrape_waits_for_no_question_however_many_are_asked():
         return []
 
     question = Endpoint(path="/question", summary="", answer=answer, schema={}, runs=Runs.IN_TURN)
-    app = Starlette(routes=routes([question, *endpoints(SOURCE)]))
+    app = Starlette(routes=routes([question, *endpoints(CATALOG)], Moments(SOURCE)))
     with served(app) as url, ThreadPoolExecutor(MANY) as people:
         answers = [people.submit(get, f"{url}/question", timeout_s=60) for _ in range(MANY)]
         try:

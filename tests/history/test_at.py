@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 from streaming.bus.view import ClusterView
 from streaming.exporter.api import application, endpoints
-from streaming.exporter.endpoint import NO_PAST
 from streaming.exporter.metrics.exposition import Exposition
+from streaming.exporter.moments import NO_PAST
 from streaming.exporter.source import ViewSource
 from streaming.history.changes import ChangeTimes
 from streaming.history.moments import AT
@@ -68,7 +68,7 @@ def test_every_path_that_answers_from_the_state_has_the_parameter_and_no_other()
         "/api/v1/openapi.json", "/api/v1/diff", "/api/v1/report", "/api/v1/history/changes",
         "/api/v1/history/events",
     }  # fmt: skip
-    for each in endpoints(LIVE):
+    for each in endpoints(CATALOG):
         has_it = (each.parameters or {}).get("at") is AT
         assert has_it == (each.path not in without), each.path
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from streaming.exporter.api import application
 from streaming.exporter.capsule import source_of
-from streaming.exporter.endpoint import NO_PAST
+from streaming.exporter.moments import NO_PAST
 from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.saving import save
 from streaming.history.changes import MOST_BUCKETS, ChangeTimes

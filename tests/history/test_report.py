@@ -216,7 +216,7 @@ def test_a_time_of_day_is_the_newest_one_of_the_past():
 
 
 def test_an_agent_has_the_report_as_data_and_cannot_ask_for_a_page(opened):
-    tool = tools_of(endpoints(source_of(opened)))["report"]
+    tool = tools_of(endpoints(CATALOG))["report"]
     assert {*tool.input_schema["properties"]} == {"from", "to"}
     path, given_ = tool.request({"from": "-1h", "format": "html"})
     assert (path, given_) == (PATH, [("from", "-1h")])

@@ -16,7 +16,6 @@ from streaming.exporter.api import endpoints
 from streaming.exporter.views.matrix import Square
 from streaming.questions.restart import ALLOWABLE
 from tests.exporter.test_exporter import a_client, a_full_store
-from tests.exporter.web.test_headers import SOURCE
 from twin.builtin import CATALOG
 from twin.questions.gate import Reason
 
@@ -126,7 +125,7 @@ def fields(answer: Any) -> set[str]:
 
 def test_every_field_parameter_and_word_of_the_api_is_explained_and_no_other():
     client = a_client(a_full_store())
-    declared = endpoints(SOURCE)
+    declared = endpoints(CATALOG)
     parameters = [item for each in declared for item in (each.parameters or {}).items()]
     served = {name for name, parameter in parameters if parameter.place == "query"}
     served |= {each.path.rpartition("/")[2] for each in declared if "/whatif/" in each.path}

@@ -34,7 +34,6 @@ from streaming.runtime.quantities import MAX_AMOUNT
 from tests.asking import answered
 from tests.builders import NOW_MS
 from tests.examples import examples
-from tests.exporter.web.test_headers import SOURCE
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.signature import DeclarationError
@@ -47,7 +46,7 @@ def plain(data: Any) -> Answer:
 
 
 def test_every_question_is_a_path_and_a_command_or_an_option_with_the_same_parameters():
-    paths = {each.path: each for each in endpoints(SOURCE)}
+    paths = {each.path: each for each in endpoints(CATALOG)}
     commands = {name: whatif.commands[name] for name in whatif.list_commands(click.Context(whatif))}
     for name, declared in QUESTIONS.items():
         assert paths[f"/api/v1/whatif/{name}"].parameters == {**declared.parameters, AT_NAME: AT}

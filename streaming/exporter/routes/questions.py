@@ -6,31 +6,29 @@ scrape does not wait for them.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 from starlette.requests import Request
 
 from streaming.exporter.agents.texts import answer_lines
 from streaming.exporter.answers import RefusedError
-from streaming.exporter.endpoint import Endpoint, Runs, Values
-from streaming.exporter.routes.terms import SINCE, TERMS, since_ms, terms
+from streaming.exporter.endpoint import Endpoint, Runs, Values, endpoint
+from streaming.exporter.routes.terms import SINCE, GivenTerms, in_ms
 from streaming.exporter.schemas import ref
 from streaming.exporter.source import ViewSource
 from streaming.questions import QUESTIONS
 from streaming.questions.parameters import number
 from streaming.questions.question import Question
-from streaming.questions.restart import judge, verdict_lines
+from streaming.questions.restart import RestartVerdict, judge, verdict_lines
+from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 
 
-def endpoints(source: ViewSource) -> list[Endpoint]:
-    """The endpoints of this file."""
-    questions = [_endpoint(source, each) for each in QUESTIONS.values()]
-    return [*questions, _restart(source), _in_sync(source)]
+def asked(question: Question) -> Endpoint:
+    """The endpoint of a question."""
 
-
-def _endpoint(source: ViewSource, question: Question) -> Endpoint:
-    def answer(_: Request, values: Values) -> Any:
+    def answer(source: ViewSource, _: Request, values: Values) -> Any:
         view = source.view
         stale = view.why_not_up(source.now_ms())
         if not view.shards or len(view.shards) < view.shards_expected:
@@ -72,43 +70,41 @@ CONSOLE_HEADER: Final = "x-kafka-twin-console"
 broker, so its verdicts are not recorded."""
 
 
-def _restart(source: ViewSource) -> Endpoint:
-    def answer(request: Request, values: Values) -> Any:
-        brokers = [values["broker"], *values.get("with", ())]
-        given = judge(source.view, brokers, terms(values), source.now_ms(), since_ms(values))
-        verdict = given.data()
-        if source.asked is not None and CONSOLE_HEADER not in request.headers:
-            source.asked(verdict)
-        return verdict
+@endpoint(
+    "/api/v1/brokers/{broker:int}/restart",
+    "whether the broker [may be restarted](gate.md) now",
+    tool="may_restart",
+    text=verdict_lines,
+    refusals={404: "there is no such broker"},
+    runs=Runs.IN_TURN,
+)
+def restart(
+    source: ViewSource,
+    request: Request,
+    *,
+    broker: Annotated[int, number("its id", place="path")],
+    with_: Annotated[
+        Sequence[int],
+        number("another broker that is restarted together with it", repeated=True),
+    ] = (),
+    given: GivenTerms,
+) -> RestartVerdict:
+    """The verdict on a restart."""
+    verdict = judge(
+        source.view, [broker, *with_], given.terms, source.now_ms(), in_ms(given.since)
+    ).data()
+    if source.asked is not None and CONSOLE_HEADER not in request.headers:
+        source.asked(verdict)
+    return verdict
 
-    return Endpoint(
-        path="/api/v1/brokers/{broker:int}/restart",
-        tool="may_restart",
-        text=verdict_lines,
-        summary="whether the broker [may be restarted](gate.md) now",
-        answer=answer,
-        schema=ref("RestartVerdict"),
-        path_parameters={"broker": number("its id", place="path", required=True)},
-        parameters={
-            "with": number("another broker that is restarted together with it", repeated=True),
-            **TERMS,
-        },
-        refusals={404: "there is no such broker"},
-        runs=Runs.IN_TURN,
-    )
 
-
-def _in_sync(source: ViewSource) -> Endpoint:
-    def answer(_: Request, values: Values) -> Any:
-        return judge(source.view, (), Terms(), source.now_ms(), since_ms(values)).data()
-
-    return Endpoint(
-        path="/api/v1/brokers/in-sync",
-        tool="in_sync",
-        text=verdict_lines,
-        summary="whether every broker is back and in every ISR of its replicas",
-        answer=answer,
-        schema=ref("RestartVerdict"),
-        parameters={"since": SINCE},
-        runs=Runs.IN_TURN,
-    )
+@endpoint(
+    "/api/v1/brokers/in-sync",
+    "whether every broker is back and in every ISR of its replicas",
+    tool="in_sync",
+    text=verdict_lines,
+    runs=Runs.IN_TURN,
+)
+def in_sync(source: ViewSource, *, since: Annotated[int, SINCE] = UNKNOWN) -> RestartVerdict:
+    """The verdict where nothing is restarted."""
+    return judge(source.view, (), Terms(), source.now_ms(), in_ms(since)).data()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Annotated, Final
 
-from streaming.exporter.endpoint import Values
 from streaming.questions.parameters import InputParameter, number, yes_or_no
 from streaming.questions.restart import ALLOWABLE
 from twin.declarations.table import UNKNOWN
@@ -13,24 +12,36 @@ from twin.questions.gate import Terms
 
 SINCE: Final = number("take no observation from before this time, in seconds since the epoch")
 
-TERMS: Final[Mapping[str, InputParameter]] = {
-    "since": SINCE,
-    "margin": number(
-        "replicas in sync above min.insync.replicas that must remain, where there are enough"
-    ),
-    **{
-        f"allow_{name}": yes_or_no(f"allow that {reason.value}")
-        for name, reason in ALLOWABLE.items()
-    },
-}
+
+def _allows(name: str) -> InputParameter:
+    return yes_or_no(f"allow that {ALLOWABLE[name].value}")
 
 
-def since_ms(values: Values) -> int:
+@dataclass(frozen=True, slots=True)
+class GivenTerms:
+    """What a restart must satisfy, as it is given in a URL."""
+
+    since: Annotated[int, SINCE] = UNKNOWN
+    margin: Annotated[
+        int,
+        number(
+            "replicas in sync above min.insync.replicas that must remain, where there are enough"
+        ),
+    ] = 0
+    allow_rf1: Annotated[bool, _allows("rf1")] = False
+    allow_rf_min_isr: Annotated[bool, _allows("rf_min_isr")] = False
+    allow_small_quorum: Annotated[bool, _allows("small_quorum")] = False
+    allow_cold: Annotated[bool, _allows("cold")] = False
+    allow_over_capacity: Annotated[bool, _allows("over_capacity")] = False
+    allow_full_disk: Annotated[bool, _allows("full_disk")] = False
+
+    @property
+    def terms(self) -> Terms:
+        """Margin and allowed reasons."""
+        allowed = {reason for name, reason in ALLOWABLE.items() if getattr(self, f"allow_{name}")}
+        return Terms(self.margin, frozenset(allowed))
+
+
+def in_ms(since: int) -> int:
     """The time of ``since``."""
-    return values["since"] * 1_000 if "since" in values else UNKNOWN
-
-
-def terms(values: Values) -> Terms:
-    """The terms from those parameters."""
-    allowed = {reason for name, reason in ALLOWABLE.items() if values.get(f"allow_{name}")}
-    return Terms(values.get("margin", 0), frozenset(allowed))
+    return UNKNOWN if since == UNKNOWN else since * 1_000

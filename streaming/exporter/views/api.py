@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.history.span import Span
-from streaming.questions.parameters import DEFAULT_ROWS
+from streaming.questions.parameters import (
+    DEFAULT_ROWS,
+    limit,
+    number,
+    offset,
+    one_of,
+    text,
+    yes_or_no,
+)
 from streaming.questions.single_loss import SingleLoss, single_loss
 from streaming.runtime.kafka.uuids import uuid_text
 from twin.arrays import plain
@@ -28,7 +36,7 @@ from twin.engine.shard_reports import ReportIndex, missing_reports
 from twin.engine.state import ShardState
 from twin.questions.whatif import brokers_in
 from twin.questions.whatif_settings import topics_with_thresholds
-from twin.rules.election.redundancy import Redundancy
+from twin.rules.election.redundancy import Redundancy, Spare
 from twin.rules.tiering.coverage import LeastLocalLog
 from twin.tables.state import (
     Assignment,
@@ -97,16 +105,42 @@ class ClusterFacts(TypedDict):
 class PartitionFilter:
     """A selection of partitions."""
 
-    topic: str = ""
-    search: str = ""
-    partition: int = UNKNOWN
-    broker: int = UNKNOWN
-    rack: str = ""
-    risks: int = 0  # at least one of these bits
-    redundancy: int = UNKNOWN
-    sort: str = ""  # "worst", even without a filter by risk
-    limit: int = DEFAULT_ROWS
-    offset: int = 0
+    topic: Annotated[str, text("partitions of this topic")] = ""
+    partition: Annotated[int, number("partitions of this number")] = UNKNOWN
+    search: Annotated[
+        str,
+        text(
+            "partitions whose topic's name contains this, or whose own name (`orders-1`) does, in "
+            "upper or lower case"
+        ),
+    ] = ""
+    broker: Annotated[int, number("partitions that have a replica on this broker")] = UNKNOWN
+    rack: Annotated[str, text("partitions that have a replica on a broker of this rack")] = ""
+    at_risk: Annotated[bool, yes_or_no("partitions that have any risk")] = False
+    risk: Annotated[
+        int,
+        one_of(
+            "partitions that have this risk, by its name in the [runbook](runbook.md)",
+            lambda catalog: {name: 1 << bit for bit, name in enumerate(catalog.risk_names)},
+        ),
+    ] = 0
+    redundancy: Annotated[
+        int,
+        one_of(
+            "partitions that can do without one replica, or cannot",
+            {each.name.lower(): int(each) for each in Spare},
+        ),
+    ] = UNKNOWN
+    sort: Annotated[str, one_of("`worst`: those with the worst risk first", {"worst": "worst"})] = (
+        ""
+    )
+    limit: Annotated[int, limit("partitions")] = DEFAULT_ROWS
+    offset: Annotated[int, offset("partitions")] = 0
+
+    @property
+    def risks(self) -> int:
+        """The bits of risks of which a partition must have one; 0 if it need not."""
+        return self.risk or (ALL_RISKS if self.at_risk else 0)
 
     def matching(self, state: ShardState) -> Rows:
         """[N] the matching rows of a shard."""

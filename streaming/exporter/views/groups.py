@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.exporter.views.api import by_first_label, observed
-from streaming.questions.parameters import DEFAULT_ROWS
+from streaming.questions.parameters import DEFAULT_ROWS, limit, offset, one_of, text
 from twin.arrays import plain
 from twin.declarations.table import UNKNOWN
 from twin.rules.groups.loss import GroupsIfLeaderLost
@@ -32,11 +32,11 @@ UNREAD_THEN: Final = "unread then"
 class GroupFilter:
     """A selection of groups."""
 
-    topic: str = ""  # that the groups have offsets of
-    search: str = ""
-    sort: str = ""  # "worst", else by name
-    limit: int = DEFAULT_ROWS
-    offset: int = 0
+    topic: Annotated[str, text("groups that have committed offsets of this topic")] = ""
+    search: Annotated[str, text("groups whose names contain this, in upper or lower case")] = ""
+    sort: Annotated[str, one_of("`worst`: the worst first, else by name", {"worst": "worst"})] = ""
+    limit: Annotated[int, limit("groups")] = DEFAULT_ROWS
+    offset: Annotated[int, offset("groups")] = 0
 
     def matches(self, view: ClusterView, name: str) -> bool:
         """Whether the group matches."""

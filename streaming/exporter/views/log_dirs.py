@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from streaming.bus.view import ClusterView
 from streaming.exporter.views import disk_full, disk_help
 from streaming.exporter.views.api import answering, observed, shards_not_reported
 from streaming.exporter.views.filling import Filling, RetentionSettings, filling, settings_of
-from streaming.questions.parameters import DEFAULT_ROWS
+from streaming.questions.parameters import DEFAULT_ROWS, limit, number, yes_or_no
 from twin.arrays import plain
 from twin.cluster_rules.disks.disk_full import DiskForecasts
 from twin.cluster_rules.disks.log_dirs import LogDirUse
@@ -37,9 +37,9 @@ def columns() -> list[Column]:
 class LogDirFilter:
     """A selection of log directories."""
 
-    broker: int = UNKNOWN
-    failed: bool = False
-    limit: int = DEFAULT_ROWS  # of the partitions of each
+    broker: Annotated[int, number("directories of this broker")] = UNKNOWN
+    failed: Annotated[bool, yes_or_no("directories that have failed")] = False
+    limit: Annotated[int, limit("offline partitions of each")] = DEFAULT_ROWS
 
 
 def log_dirs(view: ClusterView, selection: LogDirFilter, now_ms: int) -> Mapping[str, Any]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, Literal, TypedDict
+from typing import Annotated, Final, Literal, TypedDict
 
 import numpy as np
 
 from streaming.bus.view import ClusterView, ShardView
 from streaming.questions.loss import brokers_lost
+from streaming.questions.parameters import DEFAULT_ROWS, limit, number, offset, text
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int8, Int32, Int64, Rows
 from twin.engine.risks import OpenRisks
 from twin.engine.state import ShardState
@@ -24,6 +25,9 @@ from twin.rules.partitions.leaders import Roles, has_flag
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, PartitionIndex, Partitions, Replicas, Topics
+
+MAX_LISTED: Final = 1_000
+"""Partitions that a topic lists at most."""
 
 
 class Square(IntEnum):
@@ -98,13 +102,20 @@ class Matrix(TypedDict):
 class MatrixFilter:
     """A selection of topics, and the brokers that are assumed to be lost."""
 
-    topic: str = ""
-    search: str = ""
-    broker: Sequence[int] = ()
-    rack: Sequence[str] = ()
-    partitions: int = 0  # topics with at most this number list their partitions
-    limit: int = 100
-    offset: int = 0
+    topic: Annotated[str, text("this topic alone")] = ""
+    search: Annotated[str, text("topics whose names contain this, in upper or lower case")] = ""
+    broker: Annotated[Sequence[int], number("a broker to take as lost", repeated=True)] = ()
+    rack: Annotated[Sequence[str], text("a rack to take as lost", repeated=True)] = ()
+    partitions: Annotated[
+        int,
+        number(
+            "topics with at most that many partitions list them, at most "
+            f"{MAX_LISTED}; 0 by default",
+            most=MAX_LISTED,
+        ),
+    ] = 0
+    limit: Annotated[int, limit("topics")] = DEFAULT_ROWS
+    offset: Annotated[int, offset("topics")] = 0
 
 
 def matrix(view: ClusterView, selection: MatrixFilter) -> Matrix:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.questions.parameters import DEFAULT_ROWS
+from streaming.questions.parameters import DEFAULT_ROWS, limit, number, offset, one_of, text
 from twin.arrays import plain
 from twin.declarations.table import UNKNOWN, Rows
 from twin.engine.state import ShardState
-from twin.rules.election.predictions import Predictions
+from twin.rules.election.predictions import Cause, Predictions, Result
 from twin.tables.state import PartitionIndex
 
 
@@ -20,12 +20,24 @@ from twin.tables.state import PartitionIndex
 class PredictionFilter:
     """A selection of leader changes."""
 
-    topic: str = ""
-    partition: int = UNKNOWN
-    cause: int = UNKNOWN
-    result: int = UNKNOWN
-    limit: int = DEFAULT_ROWS
-    offset: int = 0
+    topic: Annotated[str, text("leader changes of this topic")] = ""
+    partition: Annotated[int, number("leader changes of partitions of this number")] = UNKNOWN
+    cause: Annotated[
+        int,
+        one_of(
+            "leader changes of this [cause](#how-a-prediction-turned-out)",
+            {each.name.lower(): int(each) for each in Cause},
+        ),
+    ] = UNKNOWN
+    result: Annotated[
+        int,
+        one_of(
+            "leader changes with this [result](#how-a-prediction-turned-out)",
+            {each.name.lower(): int(each) for each in Result},
+        ),
+    ] = UNKNOWN
+    limit: Annotated[int, limit("leader changes")] = DEFAULT_ROWS
+    offset: Annotated[int, offset("leader changes")] = 0
 
     def matching(self, state: ShardState) -> Rows:
         """[N] the matching rows of a shard's predictions."""

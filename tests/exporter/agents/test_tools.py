@@ -29,8 +29,8 @@ from tests.exporter.agents.asking import (
 )
 from tests.exporter.serving import served
 from tests.exporter.test_exporter import a_full_store, a_store, in_groups
-from tests.exporter.web.test_headers import SOURCE
 from tests.history.test_at import LIVE, ArchivedMinute
+from twin.builtin import CATALOG
 from twin.engine.state import ShardState
 from twin.step import step
 
@@ -120,7 +120,7 @@ def called_of_now(arguments: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_every_answer_is_the_apis(url, mode):
     """In the protocol of today, and in that with a handshake, which most clients speak."""
-    tools = tools_of(endpoints(SOURCE))
+    tools = tools_of(endpoints(CATALOG))
     assert set(tools) == set(listed(url))
     derived = [(name, example_of(tools[name])) for name in tools.keys() - OF_PAST.keys()]
     calls = [*derived, *FURTHER]
@@ -145,8 +145,8 @@ def test_a_tools_parameters_are_those_of_its_endpoint(url):
 
 
 def test_no_two_endpoints_are_one_tool_and_every_tool_only_reads(url):
-    names = [each.tool for each in endpoints(SOURCE) if each.tool]
-    assert len(names) == len(set(names)) == len(tools_of(endpoints(SOURCE)))
+    names = [each.tool for each in endpoints(CATALOG) if each.tool]
+    assert len(names) == len(set(names)) == len(tools_of(endpoints(CATALOG)))
     marks = [each.annotations for each in listed(url).values()]
     assert all(each and each.read_only_hint and not each.destructive_hint for each in marks)
 

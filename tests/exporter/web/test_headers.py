@@ -40,7 +40,7 @@ def client() -> TestClient:
 CONSOLE = [f"/console/{name}" for name in console_files()]
 
 
-@pytest.mark.parametrize("path", [*(example(each.path) for each in endpoints(SOURCE)), *CONSOLE])
+@pytest.mark.parametrize("path", [*(example(each.path) for each in endpoints(CATALOG)), *CONSOLE])
 def test_nothing_may_frame_an_answer_or_add_to_it(client: TestClient, path: str):
     allowed = policy(client, "GET", path)
     assert allowed["default-src"] == allowed["frame-ancestors"] == ["'none'"]

@@ -1,0 +1,80 @@
+"""Endpoints as routes: who may ask, which answers wait for others, and what refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from streaming.exporter.answers import RefusedError, compressed, error_answer, json_answer
+from streaming.exporter.endpoint import Endpoint, Runs
+from streaming.exporter.moments import Moments
+from streaming.exporter.web.access import may
+from streaming.history.moments import AT_NAME
+from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
+
+QUESTIONS_AT_ONCE: Final = 2
+"""The maximum of questions that are answered at the same time; others wait."""
+
+PAST_AT_ONCE: Final = 1
+"""Of questions about the past, whose state may have to be computed first."""
+
+NO_OPERATOR: Final = (
+    "plans are for operators: those with access.operator_token, and users in access.operators"
+)
+
+
+def routes(endpoints: Iterable[Endpoint], moments: Moments) -> list[Route]:
+    """The routes of the endpoints. Questions share one limit, those about the past another."""
+    turn, past_turn = asyncio.Semaphore(QUESTIONS_AT_ONCE), asyncio.Semaphore(PAST_AT_ONCE)
+    return [Route(each.path, _responder(each, moments, turn, past_turn)) for each in endpoints]
+
+
+def _responder(
+    endpoint: Endpoint, moments: Moments, turn: asyncio.Semaphore, past_turn: asyncio.Semaphore
+) -> Callable[[Request], Awaitable[Response]]:
+    def answered(request: Request) -> Response:
+        if not may(request.scope, endpoint.role):
+            return error_answer(NO_OPERATOR, 403)
+        try:
+            values = endpoint.read(request)
+        except ValueError as error:
+            return error_answer(str(error), 400)
+        try:
+            answer = moments.ask(endpoint, request, values)
+        except (WhatIfError, RefusedError) as error:
+            return error_answer(str(error), _status(error))
+        return answer if isinstance(answer, Response) else compressed(json_answer(answer), request)
+
+    def turn_of(request: Request) -> AbstractAsyncContextManager[Any]:
+        is_asked = endpoint.of_state and AT_NAME in request.query_params
+        if is_asked or endpoint.runs is Runs.OF_PAST:
+            return past_turn
+        return turn if endpoint.runs is Runs.IN_TURN else contextlib.nullcontext()
+
+    async def respond(request: Request) -> Response:
+        if endpoint.runs is Runs.IN_LOOP:
+            return answered(request)
+        async with turn_of(request):
+            return await run_in_threadpool(answered, request)
+
+    return respond
+
+
+def _status(error: Exception) -> int:
+    match error:
+        case RefusedError():
+            return error.status
+        case NotThereError():
+            return 404
+        case ConflictError():
+            return 409
+        case _:
+            return 400
