@@ -245,7 +245,8 @@ class FakeBroker(FakeCoordinator):
         own = None if is_handshake else self.answers.get(key)
         make = own or getattr(self, f"_{REQUESTS[key].name}", self.by_schema)
         response = make(request, version)
-        response.API_VERSION = version
+        is_refusal = key == ApiVersionsRequest.API_KEY and response.error_code
+        response.API_VERSION = 0 if is_refusal else version  # any client can read it (KIP-511)
         response.with_header(correlation_id=correlation_id)
         return bytes(response.encode(header=True, framed=True))
 
