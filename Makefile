@@ -17,7 +17,7 @@ STARTS_NOTHING := not (alone or browser or cluster or demo or docker or helm or 
 # Some containers set it; then each process compiles the package anew, and each run of pytest all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all play plan unit lint bench soak versions docs site dist clean
+.PHONY: help demo test test-all play plan unit lint bench soak versions docs manifests site dist clean
 
 help: ## What there is to make
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -68,10 +68,13 @@ soak: $(READY) ## Faults on five brokers, every prediction judged (ARGS="--minut
 versions: $(READY) ## Real clusters of other Kafka releases (ARGS="3.5 upgrade"), and docs/compatibility.md
 	@$(BIN)/python -m tests.versions $(ARGS)
 
-docs: $(READY) ## Generate pages of docs/, dashboards, alert rules and manifests from the code
+docs: $(READY) ## Generate pages of docs/, dashboards and alert rules from the code
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m grafana
 	$(BIN)/python -m deploy.generate
+
+manifests: $(READY) ## deploy/kubernetes as Helm renders it from the chart (ARGS=HELM if it is not on the PATH)
+	@$(BIN)/python -m deploy.manifests $(ARGS)
 
 site: $(READY) ## docs/ as a site, in build/site
 	@$(BIN)/python -m docs.site $(ARGS)

@@ -13,12 +13,16 @@ import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from deploy import bom
-from deploy.chart.chart import CHART, ROOT, version
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+CHART: Final = ROOT / "deploy" / "helm" / "kafka-twin"
+"""Its folders ``dashboards`` and ``rules`` are links, which Helm follows."""
 
 SUMS: Final = "SHA256SUMS"
 _IMAGES: Final = {"kafka-twin": "twin", "kafka-twin-spark": "twin-spark"}
@@ -27,6 +31,12 @@ _IMAGES: Final = {"kafka-twin": "twin", "kafka-twin-spark": "twin-spark"}
 
 class DistError(Exception):
     """A part of the release cannot be made; one line says which, and why."""
+
+
+def version() -> str:
+    """The project's version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return str(project["version"])
 
 
 def make(folder: Path, with_images: bool = False) -> list[Path]:

@@ -2,8 +2,7 @@
 
 Alert rules and their tests come from the catalog's risks. kustomize reads no file outside of its
 folder, so the PrometheusRules repeat the rules, and the ConfigMaps of the dashboards are generated
-by a component beside these. The Helm chart is made of the same manifests. The KafkaUser for Strimzi
-has the rights that ``check --acls`` prints.
+by a component beside these. The KafkaUser for Strimzi has the rights that ``check --acls`` prints.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from textwrap import indent
 from typing import Final
 
 from deploy import alerts, strimzi
-from deploy.chart import chart, page
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PROMETHEUS: Final = ROOT / "deploy" / "prometheus"
@@ -65,8 +63,6 @@ def files() -> dict[Path, str]:
         GRAFANA / "kustomization.yaml": _MADE
         + _DASHBOARDS
         + "".join(_DASHBOARD.format(name=name) for name in dashboards),
-        **chart.files(),
-        ROOT / "docs" / "helm.md": page.page(),
     }
 
 

@@ -1,8 +1,8 @@
 """Builds the site of docs/ into a folder: ``python -m docs.site [FOLDER]``, by default build/site.
 
-On GitHub the pages lead to files beside them, such as ``../deploy/kubernetes``. A site has no such
-files, so copies of the pages lead to the repository. A link to what is not there is refused, here
-and by Zensical.
+To the pages of docs/ come those that are on the site alone (``docs.generate``). On GitHub the pages
+lead to files beside them, such as ``../deploy/kubernetes``. A site has no such files, so copies of
+the pages lead to the repository. A link to what is not there is refused, here and by Zensical.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from docs.generate import ON_SITE
+from docs.pages.markdown import SITE
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = ROOT / "docs"
 BUILT: Final = ROOT / "build" / "site"
@@ -25,6 +28,7 @@ REPOSITORY: Final = "https://github.com/kafka-twin/kafka-twin"
 
 _SHOWN: Final = ("*.md", "*.png", "config.toml", "site.css")
 _LINK: Final = re.compile(r"(\]\()(\.\./[^)\s#]+)")
+_ON_SITE: Final = re.compile(rf"\]\({re.escape(SITE)}([a-z-]+)/")
 _DROPPED: Final = re.compile(r"[^\w\- ]")
 
 
@@ -68,10 +72,14 @@ def prepare(folder: Path) -> None:
                 copy.write_text(led_outside(file.read_text("utf-8"), page), "utf-8")
             else:
                 shutil.copy(file, copy)
+    for name, made in ON_SITE.items():
+        (folder / "docs" / name).write_text(led_outside(made(), f"docs/{name}"), "utf-8")
 
 
 def led_outside(markdown: str, page: str) -> str:
     """The page, with links to the repository in place of links to files outside docs/.
+
+    A link to the site itself leads to its page.
 
     Raises:
         SiteError: a linked file does not exist.
@@ -84,7 +92,7 @@ def led_outside(markdown: str, page: str) -> str:
             raise SiteError(f"{page}: {link[2]} is not there")
         return f"{link[1]}{REPOSITORY}/{'tree' if file.is_dir() else 'blob'}/main/{path}"
 
-    return _LINK.sub(led, markdown)
+    return _LINK.sub(led, _ON_SITE.sub(r"](\1.md", markdown))
 
 
 def slug(text: str, separator: str) -> str:

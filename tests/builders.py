@@ -15,10 +15,9 @@ from twin.engine.frames import Frame, FrameHeader
 from twin.engine.state import ShardState
 from twin.rules.election.leader_changes import EpochEndsFrame
 from twin.step import step
-from twin.tables.columns import BROKER_CONFIGS, BROKER_METRICS
+from twin.tables.broker_columns import BROKER_METRICS
 from twin.tables.enums import (
     CLUSTER_WIDE,
-    NOT_SET,
     BatchKind,
     GroupState,
     GroupType,
@@ -162,7 +161,6 @@ class Fetch:
 
 
 def fetches_frame(given: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
-    same = {"broker_epoch": 1}
     return _frame(
         FetchesFrame,
         at_ms,
@@ -184,7 +182,7 @@ def fetches_frame(given: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> 
             [f.leader_end if f.estimate is None else f.estimate for f in given]
         ),
         error_code=_ints([f.error for f in given]),
-        **{name: _ints([value] * len(given)) for name, value in same.items()},
+        broker_epoch=_ints([1 for _ in given]),
     )
 
 
@@ -209,7 +207,6 @@ def isr_changes_frame(given: Sequence[Moved], at_ms: int = NOW_MS) -> Frame:
         {},
         **_keys([(m.part.topic, m.part.id, m.part.number) for m in given]),
         leader=_ints([m.leader for m in given]),
-        leader_epoch=_ints([UNKNOWN for _ in given]),
         broker=_ints([m.broker for m in given]),
         left=np.array([m.left for m in given], bool),
         at_ms=_ints([m.at_ms for m in given]),
@@ -230,7 +227,6 @@ def lookups_frame(part: Partition, given: Sequence[tuple[int, int, int]]) -> Fra
         broker=_ints([broker for broker, *_ in given]),
         at_ms=_ints([at_ms for _, at_ms, _ in given]),
         pending_upload_offset=_ints([answer for *_, answer in given]),
-        error_code=_ints([0 for _ in given]),
     )
 
 
@@ -416,11 +412,8 @@ def brokers_frame(
         replica_selector=_ints([int(selector)] * n),
         follower_last_tiered_fetch=_ints([own.get(i, UNKNOWN) for i in ids]),
         lag_time_max_ms=_ints([lags.get(i, UNKNOWN) for i in ids]),
-        **{name: _ints([(settings or {}).get(name, {}).get(i, UNKNOWN) for i in ids])
-           for name in BROKER_CONFIGS if name.startswith("default_")},
-        copy_max_bytes_per_s=_ints([UNKNOWN] * n),
-        retention_check_ms=_ints([UNKNOWN] * n),
-        fetch_wait_max_ms=_ints([UNKNOWN] * n),
+        **{name: _ints([by_broker.get(i, UNKNOWN) for i in ids])
+           for name, by_broker in (settings or {}).items()},
         capacity_bytes_in_per_s=_ints([into for into, *_ in limits]),
         capacity_bytes_out_per_s=_ints([out for _, out, _ in limits]),
         capacity_peak_percent=_ints([percent for *_, percent in limits]),
@@ -448,12 +441,7 @@ def configs_frame(
     """Cluster-wide values as keywords, a topic's own by name."""
     named = {CLUSTER_WIDE: {"replica_lag_time_max_ms": 30_000, **cluster}, **(topics or {})}
     columns: dict[str, Any] = {
-        c.name: _ints(
-            [
-                values.get(c.name, NOT_SET if c.fill == NOT_SET else UNKNOWN)
-                for values in named.values()
-            ]
-        )
+        c.name: _ints([values.get(c.name, c.fill) for values in named.values()])
         for c in ConfigsFrame.columns
         if c.name != "topic"
     }
@@ -470,7 +458,10 @@ def a_state(
     own_settings: Mapping[str, Mapping[int, int]] | None = None,
     capacity: Mapping[int, tuple[int, ...]] | None = None, **cluster: int,
 ) -> ShardState:  # fmt: skip
-    """The state after one whole cycle that reports these partitions."""
+    """The state after one whole cycle that reports these partitions.
+
+    The racks of brokers 1, 2, 3, 4, ... are az-a, az-b, az-c, az-a, ...: 1 and 4 share one.
+    """
     given = parts or (Partition(),)
     frames = [
         brokers_frame(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, get_type_hints
 
-from twin.declarations.declare import Metric, OfReplicas, OfRows
+from twin.declarations.declare import Metric
+from twin.declarations.results import OfReplicas, OfRows
 from twin.engine.risks import OpenRisks, RiskConditions
 from twin.engine.state import ShardState
 

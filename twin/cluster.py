@@ -13,7 +13,8 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from twin.declarations.table import UNKNOWN, to_arrow
+from twin.arrays.columns_in_arrow import to_arrow
+from twin.declarations.table import UNKNOWN
 from twin.engine.catalog import Catalog
 from twin.engine.changes import Change
 from twin.engine.frames import Frame, FrameHeader

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.declarations.table import object_array
+from twin.arrays.columns_in_arrow import object_array
 from twin.engine.changes import Change, changes
 from twin.engine.frames import Frame
 from twin.engine.merge import merge

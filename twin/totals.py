@@ -17,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import ByBroker, ByLogDir, ByRack, Metric
+from twin.declarations.declare import Metric
+from twin.declarations.results import ByBroker, ByLogDir, ByRack
 from twin.declarations.table import UNKNOWN, Array, Bool
 from twin.engine.catalog import Catalog
 from twin.engine.state import ShardState
@@ -120,10 +121,10 @@ class _Sampler:
         parts = result if isinstance(result, Mapping) else {(): result}
         samples: Samples = {}
         for labels, part in parts.items():
-            found = self._summed(metric, part)
+            summed = self._summed(metric, part)
             if labels:
-                found = [((*first, *labels), value) for first, value in found]
-            samples.update(each for each in found if not math.isnan(each[1]))
+                summed = [((*first, *labels), value) for first, value in summed]
+            samples.update(each for each in summed if not math.isnan(each[1]))
         return samples
 
     def _summed(self, metric: Metric, part: Any) -> list[tuple[LabelValues, float]]:

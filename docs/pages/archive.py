@@ -1,4 +1,4 @@
-"""docs/archive.md: the tables of the archive and their columns."""
+"""The site's archive.md: the tables of the archive and their columns."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from docs.pages.markdown import DOCS, names, rows
+from docs.pages.markdown import ROOT, names, rows
 
-RESULTS: Final = DOCS / "compatibility.json"
+RESULTS: Final = ROOT / "tests" / "versions" / "compatibility.json"
 HEADER: Final = (
     "Kafka", "`check`", "numbers", "right", "unknown", "wrong", "predictions right",
     "unknown there",

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from docs.pages.markdown import DOCS, rows
+from docs.pages.markdown import ROOT, rows
 from twin.builtin import CATALOG
 
-RESULTS: Final = DOCS / "day-one.json"
+RESULTS: Final = ROOT / "tests" / "strangers" / "day-one.json"
 
 MEANING: Final = {
     "leader_cold": "Only of tiered topics whose consumers would read from remote storage. Ask what "

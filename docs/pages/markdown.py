@@ -10,7 +10,11 @@ from typing import Final
 from twin.declarations.table import Column, Table
 from twin.engine.catalog import Catalog
 
-DOCS: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[2]
+DOCS: Final = ROOT / "docs"
+
+SITE: Final = "https://kafka-twin.github.io/kafka-twin/"
+"""Where the site is: two pages are there alone."""
 
 _END: Final = "<!-- end -->"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from docs.pages.markdown import names, rows
+from docs.pages.markdown import SITE, names, rows
 from streaming.admission.own_metrics import OWN as ADMISSION
 from streaming.archive.own_metrics import OWN as ARCHIVE
 from streaming.collector.own_metrics import OWN as COLLECTOR
@@ -49,26 +49,26 @@ _UNITS: Final = {
 """The unit of a value by the last words of its name, the first that fits. Else it is a count, or 1
 and 0."""
 
+
+def _in_tables(kind: str) -> str:
+    return f"see {kind} in [tables]({SITE}tables/#{kind.lower()})"
+
+
 _NOTES: Final = {
     "rule": "the election rule: `kafka` is Kafka 4.x; `kip1303` and `kip501` are proposals that no "
     "Kafka has yet; `now` are the present leaders",
     "outcome": "who leads once the leader is lost, best first",
-    "coverage": "whether that leader holds enough local log, see Coverage in "
-    "[tables](tables.md#coverage)",
-    "cause": "why a leader changed, see Cause in [tables](tables.md#cause)",
-    "result": "how its prediction turned out, see Result in [tables](tables.md#result)",
+    "coverage": "whether that leader holds enough local log, " + _in_tables("Coverage"),
+    "cause": "why a leader changed, " + _in_tables("Cause"),
+    "result": "how its prediction turned out, " + _in_tables("Result"),
     "feature": "KIP-1023's `follower.fetch.last.tiered.offset.enable`",
-    "path": "where an empty follower starts to copy, see BootstrapPath in "
-    "[tables](tables.md#bootstrappath)",
-    "reason": "why a replica does not move, see StuckReason in [tables](tables.md#stuckreason)",
-    "verdict": "why a replica left the ISR, see Verdict in [tables](tables.md#verdict)",
-    "case": "windows of offsets that a follower cannot serve, see OutOfRange in "
-    "[tables](tables.md#outofrange)",
-    "selector": "kind of a replica.selector.class, see ReplicaSelector in "
-    "[tables](tables.md#replicaselector)",
+    "path": "where an empty follower starts to copy, " + _in_tables("BootstrapPath"),
+    "reason": "why a replica does not move, " + _in_tables("StuckReason"),
+    "verdict": "why a replica left the ISR, " + _in_tables("Verdict"),
+    "case": "windows of offsets that a follower cannot serve, " + _in_tables("OutOfRange"),
+    "selector": "kind of a replica.selector.class, " + _in_tables("ReplicaSelector"),
     "report": "what leaders would report to the controller under KIP-1303",
-    "inequality": "an inequality of KIP-1023 that does not hold, see Disorder in "
-    "[tables](tables.md#disorder)",
+    "inequality": "an inequality of KIP-1023 that does not hold, " + _in_tables("Disorder"),
     "would_have_stayed": "whether solution 1 of KIP-501 would have kept the replica in the ISR",
 }
 

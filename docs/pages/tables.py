@@ -1,4 +1,4 @@
-"""docs/tables.md: observations, the tables of a state, and the names of numbers in them."""
+"""The site's tables.md: observations, the tables of a state, and the names of numbers in them."""
 
 from __future__ import annotations
 

@@ -110,10 +110,10 @@ class Kubernetes:
 
 def _ok(answer: httpx2.Response) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = answer.json()
+        said: dict[str, Any] = answer.json()
     except ValueError:
-        found = {}
+        said = {}
     if answer.is_success:
-        return found
-    refusal = found.get("message") or f"HTTP status {answer.status_code}"
+        return said
+    refusal = said.get("message") or f"HTTP status {answer.status_code}"
     raise KubernetesError(f"Kubernetes refuses: {refusal}")

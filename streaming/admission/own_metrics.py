@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streaming.runtime.exposition.build import build_info
+from streaming.runtime.exposition.build import build_info, declared
 from twin.declarations.declare import Metric
 
+BUILD: Final = build_info("admission")
 REVIEWS: Final = Metric(
     "admission_reviews",
     "Evictions and deletions of broker pods that were judged, by outcome: admitted, refused, "
@@ -18,6 +19,4 @@ REVIEW_SECONDS: Final = Metric(
     "admission_review_duration_seconds", "Time until a review was answered.", type="histogram"
 )
 
-BUILD: Final = build_info("admission")
-
-OWN: Final = (BUILD, REVIEWS, REVIEW_SECONDS)
+OWN: Final = declared(globals())

@@ -70,5 +70,5 @@ def broker_of(pod: Pod, selector: Mapping[str, str], first_broker: int) -> int |
 
 
 def _number(pod: Pod) -> int | None:
-    found = re.search(r"-(\d+)$", pod.name)
-    return int(found[1]) if found else None
+    match = re.search(r"-(\d+)$", pod.name)
+    return int(match[1]) if match else None

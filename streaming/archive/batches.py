@@ -13,11 +13,11 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from streaming import bus
 from streaming.archive import own_metrics as own
 from streaming.archive.feed import Feed
-from streaming.archive.observations import observations
+from streaming.bus import bus_topics
 from streaming.bus.keys import Record
+from streaming.bus.observed import observations
 from streaming.bus.snapshots import recent_records
 from streaming.history.archive.delta import ArchiveTables
 from streaming.history.archive.filling import Filler
@@ -49,7 +49,7 @@ class Batches:
         self, spark: SparkSession, config: Config, tables: ArchiveTables, metrics: ProgramMetrics
     ) -> None:
         self._spark, self._config, self._tables = spark, config, tables
-        self._metrics, self._topics = metrics, bus.topics(config)
+        self._metrics, self._topics = metrics, bus_topics.topics(config)
         catalog, cluster, shards = catalog_of(config), config.cluster.name, config.bus.shards
         filler = Filler(
             catalog, cluster, shards, tables, partial(observations, config),

@@ -10,7 +10,7 @@ Cycles without a snapshot are a gap. It is filled from the observations, if the 
 from __future__ import annotations
 
 import json
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
@@ -18,13 +18,14 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from streaming.bus.clients import BusError
+from streaming.bus.connection import BusError
 from streaming.bus.keys import Record
 from streaming.bus.view import Event, SnapshotStore
 from streaming.history.archive.differences import ShardArchive
 from streaming.history.archive.filling import Filler, NotFilledError
 from streaming.history.archive.layout import EVENTS, WRITTEN_IN_ORDER, hour_of, schemas
 from streaming.history.archive.writing import Rows
+from streaming.runtime.lru_cache import LruCache
 from twin.declarations.table import UNKNOWN
 from twin.engine.catalog import Catalog
 from twin.engine.shard_reports import CLUSTER
@@ -65,7 +66,9 @@ class Feed:
         self._all = shards + 1  # with the cluster's own
         self._ended: list[ShardState] = []
         self._batches = 0
-        self._ids: OrderedDict[str, None] = OrderedDict.fromkeys(events)
+        self._ids: LruCache[str, None] = LruCache(_IDS_KEPT)
+        for each in events:
+            self._ids.put(each, None)
         self._filler = filler
         self._tried_ms: dict[int, int] = {}  # by shard, the cycle up to which gaps were filled
         self.gaps = 0  # cycles that follow others which are missing
@@ -101,13 +104,13 @@ class Feed:
                 _add(rows[state.shard], self._step(state))
             self._ended = []
         self._store.publish()  # forgets what nobody looks at
-        found: Rows = defaultdict(list)
+        tables: Rows = defaultdict(list)
         for _, of_shard in sorted(rows.items()):
             for name, added in of_shard.items():
-                found[name] += added
+                tables[name] += added
         if (changes := self._events(events)) is not None:
-            found[EVENTS].append(changes)
-        return {name: pa.concat_tables(found[name]) for name in WRITTEN_IN_ORDER if found[name]}
+            tables[EVENTS].append(changes)
+        return {name: pa.concat_tables(tables[name]) for name in WRITTEN_IN_ORDER if tables[name]}
 
     def _became(self, state: ShardState) -> None:
         before = self._newest.get(state.shard)
@@ -163,7 +166,7 @@ class Feed:
         return rows
 
     def _events(self, records: Iterable[Record]) -> pa.Table | None:
-        found = []
+        rows = []
         for record in records:
             try:
                 event = msgspec.json.decode(record.value or b"", type=Event)
@@ -171,17 +174,15 @@ class Feed:
                 continue
             if event.cluster != self._cluster or event.id in self._ids or event.at_ms < 0:
                 continue
-            self._ids[event.id] = None
-            if len(self._ids) > _IDS_KEPT:
-                self._ids.popitem(last=False)
+            self._ids.put(event.id, None)
             text = (record.value or b"").decode()
-            found.append({
+            rows.append({
                 "hour": hour_of(event.at_ms), "at": event.at_ms * 1_000, "id": event.id,
                 "kind": event.kind, "topic": event.topic or None, "text": event.text,
                 "partition": _number(json.loads(text).get("partition")),
                 "broker": _number(event.broker), "event": text,
             })  # fmt: skip
-        return pa.Table.from_pylist(found, schemas(self._catalog)[EVENTS]) if found else None
+        return pa.Table.from_pylist(rows, schemas(self._catalog)[EVENTS]) if rows else None
 
 
 def _add(rows: Rows, more: Rows) -> None:

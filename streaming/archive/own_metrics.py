@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streaming.runtime.exposition.build import build_info
+from streaming.runtime.exposition.build import build_info, declared
 from twin.declarations.declare import Metric
 
+BUILD: Final = build_info("archive")
 BATCHES: Final = Metric("archive_batches", "Batches that the archive committed.", type="counter")
 BATCH_SECONDS: Final = Metric(
     "archive_batch_duration_seconds",
@@ -35,6 +36,4 @@ BYTES: Final = Metric(
     labels=("table",),
 )
 
-BUILD: Final = build_info("archive")
-
-OWN: Final = (BUILD, BATCHES, BATCH_SECONDS, NEWEST_AT, ROWS, GAPS, FILLED, BYTES)
+OWN: Final = declared(globals())

@@ -16,14 +16,16 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import bus
 from streaming.archive.batches import Batches
 from streaming.archive.own_metrics import OWN
+from streaming.bus import bus_topics
+from streaming.bus.shards import await_shards
 from streaming.history.archive.delta import ArchiveError, ArchiveTables
 from streaming.query.causes import cause
 from streaming.query.client_files import ClientFiles
 from streaming.query.heartbeat import beating
-from streaming.query.query import QueryError, end_batch_and_stop, source_options, until_end
+from streaming.query.kafka_options import kafka_stream
+from streaming.query.query import QueryError, end_batch_and_stop, until_end
 from streaming.query.session import spark_session
 from streaming.query.state.checkpoint import location
 from streaming.runtime.config import Config
@@ -61,8 +63,8 @@ def run(config: Config) -> None:
         on_stop_signal(stop),
         served(metrics.registry, at.host, at.archive_port, "metrics.archive_port"),
     ):
-        bus.ensure_topics(config)
-        known = bus.await_shards(
+        bus_topics.ensure_topics(config)
+        known = await_shards(
             config, stop, lambda: touch_liveness_file(config.health.folder, "archive")
         )
         if known is not None:
@@ -83,17 +85,11 @@ def as_program(config: Config) -> Config:
 
 def start(spark: SparkSession, config: Config, batches: Batches, **trigger: Any) -> StreamingQuery:
     """The running query; ``trigger`` defaults to the configured interval."""
-    topics = bus.topics(config)
+    topics = bus_topics.topics(config)
     most = max(_LEAST_A_BATCH, _CYCLES_A_BATCH * (config.bus.shards + 1))
+    both = f"{topics.snapshots},{topics.events}"
     query = (
-        spark.readStream.format("kafka")
-        .options(**source_options(config.bus_bootstrap, config.bus_client))
-        .option("subscribe", f"{topics.snapshots},{topics.events}")
-        .option("startingOffsets", "earliest")
-        # What expired before it was read is a gap, and is recorded as one.
-        .option("failOnDataLoss", "false")
-        .option("maxOffsetsPerTrigger", most)
-        .load()
+        kafka_stream(spark, config.bus_bootstrap, config.bus_client, most, subscribe=both)
         .writeStream.foreachBatch(batches.take)
         .option("checkpointLocation", location(config.query.checkpoint))
         .queryName("kafka-twin-archive")

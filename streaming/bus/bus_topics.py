@@ -28,40 +28,14 @@ from kafka.errors import (
 )
 from kafka.partitioner.default import murmur2
 
-from streaming.bus.clients import (
-    BOOTSTRAP_MS,
-    BusError,
-    Reader,
-    Sender,
-    failed,
-    settings,
-)
-from streaming.bus.keys import Record, key
+from streaming.bus.connection import BOOTSTRAP_MS, BusError, failed, settings
+from streaming.bus.reader import Reader
 from streaming.runtime.config import MAX_MESSAGE_BYTES, Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka import topic_settings
 from streaming.runtime.kafka.clients import TOPIC_NOT_ALLOWED
 from twin.engine import frames
 from twin.engine.frames import InvalidFrame
-
-__all__ = [
-    "BusError",
-    "BusTopics",
-    "Reader",
-    "Record",
-    "Sender",
-    "check_shards",
-    "describe_topics",
-    "ensure_topics",
-    "key",
-    "own_topics",
-    "recorded_shards",
-    "settings",
-    "shard_of",
-    "topic_configs",
-    "topics",
-    "watch_group",
-]
 
 EVENTS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 _AGAIN_S: Final = 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from streaming.runtime.clock import utc_text
+from streaming.runtime.quantities import utc_text
 from twin.declarations.table import UNKNOWN
 
 STALE_AFTER_CYCLES: Final = 3

@@ -6,8 +6,9 @@ from collections import defaultdict, deque
 from contextlib import suppress
 from typing import Final, Literal
 
-from streaming import bus
-from streaming.bus import BusError
+from streaming.bus import bus_topics, keys
+from streaming.bus.reader import Reader
+from streaming.bus.shards import with_shards_of_snapshots
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -37,7 +38,7 @@ def newest(config: Config, within_s: float = WITHIN_S) -> ClusterView:
         BusError: the snapshots cannot be read, or not in time.
     """
     deadline = Deadline.after_s(within_s)
-    known = bus.with_shards_of_snapshots(config)
+    known = with_shards_of_snapshots(config)
     view = ClusterView(shards_expected=1)
     if known is None:
         return view
@@ -69,7 +70,7 @@ def newest_of_cluster(config: Config, within_s: float = WITHIN_S) -> ShardState 
     start = _RECENT + 2 * config.bus.shards
     messages = _messages(config, start, Deadline.after_s(within_s))
     catalog = catalog_of(config).cluster
-    for value in reversed(messages[bus.key(config.cluster.name, CLUSTER)]):
+    for value in reversed(messages[keys.key(config.cluster.name, CLUSTER)]):
         with suppress(InvalidFrame):
             state = codec.decode(value or b"", catalog).state
             if state.shards == config.bus.shards:
@@ -93,11 +94,8 @@ def _messages(
     """The newest messages of each key."""
     messages: defaultdict[bytes | None, deque[bytes | None]]
     messages = defaultdict(lambda: deque(maxlen=_KEPT))
-    topic = bus.topics(config).snapshots
-    with bus.Reader(config, [topic], start) as reader:
-        while not reader.caught_up():
-            if deadline.is_over:
-                raise BusError(f"bus {config.bus_bootstrap}: {topic} cannot be read in time")
-            for record in reader.poll(200):
-                messages[record.key].append(record.value)
+    topic = bus_topics.topics(config).snapshots
+    with Reader(config, [topic], start) as reader:
+        for record in reader.to_end(deadline):
+            messages[record.key].append(record.value)
     return messages

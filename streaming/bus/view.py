@@ -6,8 +6,7 @@ is replaced as a whole and never changed, so no thread waits for another.
 
 from __future__ import annotations
 
-import threading
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from streaming.bus.keys import key as bus_key
 from streaming.bus.late import late_totals
 from streaming.bus.parts import parts_of
 from streaming.runtime.config import CollectorConfig
+from streaming.runtime.lru_cache import LruCache
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec, updates
@@ -49,39 +49,19 @@ LOSSES_KEPT: Final = 8
 """Losses that are kept for a snapshot: enough for those on a user's screen and all racks."""
 
 
-class LossCache:
-    """A cache of the losses of one state, since several questions use the same loss.
-
-    If another thread computes the same loss, a thread waits for it: that takes less time.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._losses: OrderedDict[frozenset[int], Loss] = OrderedDict()
-
-    def loss(self, state: ShardState, brokers: Collection[int]) -> Loss:
-        """The loss of those brokers in that state; ``state`` is the same in every call."""
-        key = frozenset(brokers)
-        with self._lock:
-            if key not in self._losses:
-                self._losses[key] = lose(state, brokers)
-            self._losses.move_to_end(key)
-            if len(self._losses) > LOSSES_KEPT:
-                self._losses.popitem(last=False)
-            return self._losses[key]
-
-
 @dataclass(frozen=True, slots=True)
 class ShardView:
     """A shard, its totals, and the losses that were computed for it."""
 
     state: ShardState
     totals: Totals
-    _losses: LossCache = field(default_factory=LossCache, compare=False, repr=False)
+    _losses: LruCache[frozenset[int], Loss] = field(
+        default_factory=lambda: LruCache(LOSSES_KEPT), compare=False, repr=False
+    )
 
     def lose(self, brokers: Collection[int]) -> Loss:
         """The loss of those brokers, computed once while this is the newest snapshot."""
-        return self._losses.loss(self.state, brokers)
+        return self._losses.get(frozenset(brokers), lambda: lose(self.state, brokers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +166,7 @@ class SnapshotStore:
         self._refused: Counter[str] = Counter()
         self._snapshots_read = 0
         self._snapshots_refused: Counter[str] = Counter()
-        self._ids: OrderedDict[str, None] = OrderedDict()
+        self._ids: LruCache[str, None] = LruCache(_IDS_KEPT)
         self._sizes: dict[int, dict[int, int]] = {}  # by shard and place: parts, updates below 0
         # By shard: the time that its newest messages observed, and their latency.
         self._latencies: dict[int, tuple[int, int]] = {}
@@ -271,9 +251,7 @@ class SnapshotStore:
             return None
         if event.cluster != self._cluster or event.id in self._ids:
             return None
-        self._ids[event.id] = None
-        if len(self._ids) > _IDS_KEPT:
-            self._ids.popitem(last=False)
+        self._ids.put(event.id, None)
         self._events[event.kind] += 1
         if event.kind == "observation_refused":
             self._refused[event.reason] += 1

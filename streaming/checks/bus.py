@@ -9,9 +9,11 @@ from kafka import KafkaAdminClient
 from kafka.errors import GroupAuthorizationFailedError, KafkaError
 from kafka.protocol.consumer import HeartbeatRequest, HeartbeatResponse
 
-from streaming import bus
-from streaming.bus import BusError, Reader, Sender
-from streaming.bus.clients import failed
+from streaming.bus import bus_topics, connection
+from streaming.bus.connection import BusError, failed
+from streaming.bus.reader import Reader
+from streaming.bus.sender import Sender
+from streaming.bus.shards import with_known_shards
 from streaming.checks.bus_settings import of_settings
 from streaming.checks.cluster_rights import first_answer, may_not
 from streaming.checks.finding import CheckResult, missing, not_known, there
@@ -35,11 +37,11 @@ _SAME: Final = (
 
 def of_bus(config: Config) -> Iterator[CheckResult]:
     """Check the bus topics and the rights on them."""
-    name = bus.topics(config)
+    name = bus_topics.topics(config)
     try:
-        bus.ensure_topics(config)
+        bus_topics.ensure_topics(config)
         yield CheckResult(f"bus topics {', '.join(name)}{'' if config.bus.bootstrap else _SAME}")
-        described = bus.describe_topics(config)
+        described = bus_topics.describe_topics(config)
         yield from _copies(described, _brokers(config))
         yield from of_settings(config, described)
         lacking = _missing_on(config, described)
@@ -48,7 +50,7 @@ def of_bus(config: Config) -> Iterator[CheckResult]:
         yield _watch_group(config)
         readable = [t for t in name if not _lacks(lacking, "READ", t)]
         if {name.observations, name.snapshots} <= set(readable):
-            known = bus.with_known_shards(config)
+            known = with_known_shards(config)
             yield CheckResult(
                 "bus.shards: the collector chooses it at its first start"
                 if known is None
@@ -95,7 +97,7 @@ def _watch_group(config: Config) -> CheckResult:
 def _brokers(config: Config) -> int:
     """The number of brokers of the bus."""
     try:
-        with KafkaAdminClient(**bus.settings(config)) as admin:
+        with KafkaAdminClient(**connection.settings(config)) as admin:
             return len(admin.describe_cluster()["brokers"])
     except (KafkaError, OSError, ValueError) as error:
         raise failed(config, error) from None

@@ -15,8 +15,8 @@ from typing import Any, Final
 from kafka.errors import for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from streaming import bus
-from streaming.bus import BusError
+from streaming.bus import bus_topics
+from streaming.bus.connection import BusError
 from streaming.checks.cluster_rights import first_answer
 from streaming.checks.finding import CheckResult, SourceResult
 from streaming.collector.outcome import ReadOutcome
@@ -120,19 +120,19 @@ def of_settings(
     Raises:
         BusError: the bus cannot be reached.
     """
-    there = [name for name, topic in described.items() if not topic["error_code"]]
-    own, unread = _actual(config, there)
-    found = False
-    for name, needed in bus.topic_configs(config).items():
+    existing = [name for name, topic in described.items() if not topic["error_code"]]
+    own, unread = _actual(config, existing)
+    differs = False
+    for name, needed in bus_topics.topic_configs(config).items():
         settings = own.get(name)
         if settings is None:
             continue
         for result in _of_topic(config, name, needed, settings, described[name]):
-            found = True
+            differs = True
             yield result
     for why, topics in groupby(sorted(unread, key=unread.__getitem__), unread.__getitem__):
         yield SourceResult(f"settings of bus topics: {why} on topics {', '.join(topics)}")
-    if own and not unread and not found:
+    if own and not unread and not differs:
         yield CheckResult("bus topics have the settings that the programs need")
 
 

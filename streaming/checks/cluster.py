@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-from streaming import bus
-from streaming.bus import BusError
+from streaming.bus import bus_topics
+from streaming.bus.connection import BusError
 from streaming.bus.shards import why_unfit, with_shards
 from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import CheckResult
@@ -120,7 +120,7 @@ def _why_unreachable(client: Mapping[str, Any], deadline_ms: int, place: str) ->
 def _shards(config: Config, observation: CycleResult) -> Iterator[CheckResult]:
     """Whether the number of shards fits the size of the cluster."""
     try:
-        shards = config.bus.shards or bus.recorded_shards(config)
+        shards = config.bus.shards or bus_topics.recorded_shards(config)
     except BusError:  # the checks of the bus say so
         return
     why = why_unfit(shards, len(observation.placement.broker)) if shards else ""

@@ -58,9 +58,9 @@ def _of_java(path: str, here: str) -> CheckResult:
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         return CheckResult(f"Java {path} does not list its modules: {error}", here)
-    there = dict(re.findall(r"^([\w.]+)@(\d+)", listed, re.MULTILINE))
-    release = int(there.get("java.base", 0))
-    lacking = [m for m in MODULES if m not in there and release < _OF_BASE.get(m, release + 1)]
+    modules = dict(re.findall(r"^([\w.]+)@(\d+)", listed, re.MULTILINE))
+    release = int(modules.get("java.base", 0))
+    lacking = [m for m in MODULES if m not in modules and release < _OF_BASE.get(m, release + 1)]
     if not lacking:
         return CheckResult(f"Java: {path}")
     return CheckResult(

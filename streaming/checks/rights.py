@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from streaming import bus
+from streaming.bus import bus_topics
 from streaming.checks.iam_policy import policy_lines
 from streaming.collector.about import Acl, Resource
 from streaming.collector.sources import ABOUT
@@ -110,7 +110,7 @@ def _of_sources(readable: str) -> Iterator[Right]:
 
 def _of_bus(config: Config) -> Iterator[Right]:
     """The rights on the bus. Most programs read two topics at the start, to compare bus.shards."""
-    name = bus.topics(config)
+    name = bus_topics.topics(config)
     tellers = ("collector", "query", "tap")
 
     def right(operation: str, topic: str, wants: str, *programs: str) -> Right:
@@ -123,8 +123,8 @@ def _of_bus(config: Config) -> Iterator[Right]:
     yield right("READ", name.snapshots, "reading snapshots", *tellers, "exporter", "archive")
     yield right("WRITE", name.events, "writing events", "query")
     yield right("READ", name.events, "reading events", "exporter", "archive")
-    yield Right("READ", "group", bus.watch_group(config), ("one watch",), ("plan",), at="bus",
-                option="plan order --watch")  # fmt: skip
+    yield Right("READ", "group", bus_topics.watch_group(config), ("one watch",), ("plan",),
+                at="bus", option="plan order --watch")  # fmt: skip
 
 
 def right_for(config: Config, what: str) -> Right:

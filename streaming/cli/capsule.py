@@ -11,7 +11,7 @@ import msgspec
 
 from streaming.cli.options import ParameterType
 from streaming.history.moments import Moment, MomentError, moment, time_text
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from twin.arrays.plain import counted
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -54,10 +54,10 @@ def save(path: Any, begin: Moment, end: Moment | None, anonymize: bool, file: Pa
     from_ms, to_ms = begin.at_ms(now_ms), now_ms if end is None else end.at_ms(now_ms)
     check_span(from_ms, to_ms, now_ms)
     catalog = catalog_of(config)
-    found = recorded(config, to_ms)
+    span = recorded(config, to_ms)
     if anonymize:
-        found = anonymized(found, catalog)
-    manifest = written(found, catalog, from_ms, to_ms, file)
+        span = anonymized(span, catalog)
+    manifest = written(span, catalog, from_ms, to_ms, file)
     click.echo(
         f"{file}: {manifest.cluster} from {time_text(manifest.begin_ms)} to "
         f"{time_text(manifest.end_ms)}, {counted(manifest.cycles, 'cycle')}, "

@@ -18,7 +18,7 @@ import msgspec
 
 from streaming.cli.options import ParameterType
 from streaming.history.moments import AT, AT_NAME, Moment, MomentError, how_known
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 from streaming.runtime.http_errors import why
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from streaming.bus import BusError, snapshots
+from streaming.bus import snapshots
+from streaming.bus.connection import BusError
 from streaming.cli.exporter_client import (
     Parameters,
     at_option,
@@ -31,7 +32,8 @@ from streaming.questions.restart import (
     judge,
     verdict_lines,
 )
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from twin.questions.gate import Terms
 
 

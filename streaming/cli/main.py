@@ -16,7 +16,8 @@ from typing import Any, Final, Literal
 import click
 import msgspec
 
-from streaming.runtime.config import Config, ConfigError, load
+from streaming.runtime.config import Config, ConfigError
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 
@@ -257,7 +258,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     from streaming.packing.package import write
     from streaming.query.logins.iam import jars_for
     from streaming.query.state.checkpoint import require_shared
-    from streaming.runtime.config import given_by
+    from streaming.runtime.configuration.loading import given_by
 
     config = _config(ctx)
     if kind(master) != "k8s":  # there the driver gets its settings as variables

@@ -39,7 +39,8 @@ from streaming.plans.proposed import read_proposal
 from streaming.plans.watch import WatchOptions, watch
 from streaming.questions.answer import Answer, some
 from streaming.questions.parameters import MAX_ROWS
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 from twin.arrays.plain import counted

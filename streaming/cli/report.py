@@ -92,9 +92,9 @@ def _text(of: Moment | str, url: str) -> str:
 
 def newest_time_of_day(text: str, end_ms: int) -> int:
     """The newest moment at or before the end that is at that time of day, in UTC."""
-    found = _TIME_OF_DAY.fullmatch(text)
-    assert found is not None
-    hour, minute, second = (int(each or 0) for each in found.groups())
+    match = _TIME_OF_DAY.fullmatch(text)
+    assert match is not None
+    hour, minute, second = (int(each or 0) for each in match.groups())
     end = datetime.fromtimestamp(end_ms / 1_000, UTC)
     at = end.replace(hour=hour, minute=minute, second=second, microsecond=0)
     return round((at if at <= end else at - timedelta(days=1)).timestamp()) * 1_000

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from streaming.bus import BusError
+from streaming.bus.connection import BusError
 from streaming.cli.exporter_client import (
     ExporterUnavailableError,
     Parameters,
@@ -19,7 +19,8 @@ from streaming.cli.exporter_client import (
 )
 from streaming.history.moments import Moment, MomentError
 from streaming.questions.restart import ALLOWABLE, EXIT_CODES
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from twin.declarations.table import UNKNOWN

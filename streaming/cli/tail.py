@@ -9,8 +9,9 @@ from typing import Any, Literal, TextIO
 
 import msgspec
 
-from streaming import bus
-from streaming.bus import Reader, Record
+from streaming.bus import bus_topics
+from streaming.bus.keys import Record
+from streaming.bus.reader import Reader
 from streaming.runtime.config import Config
 from twin.arrays.plain import counted
 from twin.engine import frames
@@ -31,7 +32,7 @@ def tail(
     Raises:
         BusError: the topic cannot be read.
     """
-    topic: str = getattr(bus.topics(config), which)
+    topic: str = getattr(bus_topics.topics(config), which)
     printed = 0
     with Reader(config, [topic], "beginning" if start == "beginning" else "end") as reader:
         try:

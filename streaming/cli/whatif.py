@@ -16,7 +16,8 @@ from typing import Any, Final, TextIO
 
 import click
 
-from streaming.bus import own_topics, snapshots
+from streaming.bus import snapshots
+from streaming.bus.bus_topics import own_topics
 from streaming.bus.view import ClusterView
 from streaming.cli.exporter_client import ask, at_option, at_parameters, note_moment, url_option
 from streaming.cli.options import option
@@ -24,7 +25,8 @@ from streaming.history.moments import Moment
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer, WhatIfError
 from streaming.questions.question import Question
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.terminal import table, width_of
 
 MOST_ROWS: Final = 50

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streaming.bus import shard_of
+from streaming.bus.bus_topics import shard_of
 from twin.arrays import keys
 from twin.declarations.table import UNKNOWN
 from twin.tables.enums import ReplicaFlags

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streaming.runtime.exposition.build import build_info
+from streaming.runtime.exposition.build import build_info, declared
 from twin.declarations.declare import Metric
 
+BUILD: Final = build_info("collector")
 CYCLES: Final = Metric("collector_cycles", "Cycles that the collector completed.", type="counter")
 CYCLE_SECONDS: Final = Metric(
     "collector_cycle_duration_seconds",
@@ -56,18 +57,4 @@ INTERVAL: Final = Metric(
     "collector_interval_seconds", "Time between two cycles: collector.interval_ms."
 )
 
-BUILD: Final = build_info("collector")
-
-OWN: Final = (
-    BUILD,
-    CYCLES,
-    CYCLE_SECONDS,
-    OVERRUNS,
-    UNSENT,
-    PROBLEMS,
-    NOT_OFFERED,
-    ROUNDS,
-    SENT_AT,
-    ANSWERED_AT,
-    INTERVAL,
-)
+OWN: Final = declared(globals())

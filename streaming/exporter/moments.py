@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +17,7 @@ from streaming.exporter.source import ViewSource, wall_clock_ms
 from streaming.history.moments import AT_NAME, Moment, MomentError, checked_in, how_known, time_text
 from streaming.history.past import Past, PastView
 from streaming.runtime.errors import UserError
+from streaming.runtime.lru_cache import LruCache
 
 _Key = tuple[int, str | None]
 """A Unix time in milliseconds, and the topic that was asked about; None for the whole cluster."""
@@ -58,8 +57,7 @@ class Moments:
 
     def __init__(self, source: ViewSource) -> None:
         self._source = source
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[_Key, tuple[PastView, ViewSource]] = OrderedDict()
+        self._kept: LruCache[_Key, tuple[PastView, ViewSource]] = LruCache(KEPT)
 
     def ask(self, endpoint: Endpoint, request: Request, values: Values) -> Any:
         """The answer for the moment among the values, or for now; what is not live has no now.
@@ -90,14 +88,9 @@ class Moments:
 
     def _at(self, past: Past, at: Moment | None, topic: str | None) -> tuple[PastView, ViewSource]:
         at_ms = moment_of(self._source, past, AT_NAME, at)
-        with self._lock, refusing(AT_NAME):
+        with refusing(AT_NAME):
             key = (at_ms, None) if (at_ms, None) in self._kept else (at_ms, topic)
-            if key not in self._kept:
-                self._kept[key] = self._source_at(past, *key)
-            self._kept.move_to_end(key)
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-            return self._kept[key]
+            return self._kept.get(key, lambda: self._source_at(past, *key))
 
     def _source_at(self, past: Past, at_ms: int, topic: str | None) -> tuple[PastView, ViewSource]:
         found = past.view(at_ms, topic)

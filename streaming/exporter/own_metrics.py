@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streaming.runtime.exposition.build import build_info
+from streaming.runtime.exposition.build import build_info, declared
 from twin.declarations.declare import Metric
 
 
@@ -81,5 +81,4 @@ MCP_CALLS: Final = _counter(
 AT_SCRAPE: Final = (UP, BUS_UP, OBSERVATION_AGE, LOSS, EVENT_STREAMS, EVENT_GAPS, MCP_CALLS)
 """Metrics that depend on the clock and on clients, and are rendered for each scrape."""
 
-OWN: Final = tuple(each for each in list(vars().values()) if isinstance(each, Metric))
-"""All of them, in the order above."""
+OWN: Final = declared(globals())

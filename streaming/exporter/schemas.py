@@ -23,6 +23,7 @@ from twin.declarations.table import Column, PartitionTable, ReplicaTable, Table
 from twin.engine.catalog import Catalog
 from twin.kafka.election import Outcome
 from twin.rules.election.predictions import Predictions
+from twin.rules.election.unclean_successors import SuccessorCosts
 from twin.rules.tiering.coverage import Coverage
 from twin.tables.columns import GroupColumns
 from twin.tables.state import BrokerMetrics, Problems
@@ -361,7 +362,7 @@ def _loss(catalog: Catalog) -> Schema:
     by_rule = obj(dict.fromkeys(catalog.election_rules, following), what="by election rule")
     added = {
         column.name: {**nullable(INTEGER), "description": column.meaning}
-        for column in catalog.loss_columns
+        for column in SuccessorCosts.columns
     }
     counts = {"isr": INTEGER, "min_isr": INTEGER}
     return obj({**fields, "next_leaders": by_rule, **counts, **added})

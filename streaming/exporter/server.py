@@ -13,10 +13,12 @@ from typing import Any, Final
 
 import structlog
 
-from streaming import bus
+from streaming.bus import bus_topics, connection
 from streaming.bus.arrow import use_little_memory
-from streaming.bus.clients import Start
+from streaming.bus.connection import BusError
 from streaming.bus.freshness import BusState
+from streaming.bus.reader import Reader, Start
+from streaming.bus.shards import with_shards_of_snapshots
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.exporter.agents.door import why_closed
 from streaming.exporter.api import application
@@ -76,7 +78,7 @@ class SnapshotReader:
         )
         if annotator is not None:
             self._store.annotations = annotator.counts
-        own_topics = bus.own_topics(config)
+        own_topics = bus_topics.own_topics(config)
         self._renderer = Renderer(
             catalog, config.cluster.name, config.exporter, own_topics, wall_clock_ms()
         )
@@ -146,7 +148,7 @@ class SnapshotReader:
         while not self._stop.is_set():
             try:
                 self._read()
-            except bus.BusError as error:
+            except BusError as error:
                 now_s = time.monotonic()
                 if error.unreachable:
                     self._note_bus(silent_since_ms=self._answered_at_ms)
@@ -159,12 +161,12 @@ class SnapshotReader:
                 self._stop.wait(RETRY_PAUSE_S)
 
     def _read(self) -> None:
-        names = bus.topics(self._config)
-        bus.ensure_topics(self._config)
+        names = bus_topics.topics(self._config)
+        bus_topics.ensure_topics(self._config)
         if not self._config.bus.shards and not self._learn_shards():
             return
         starts: dict[str, Start] = {names.snapshots: "beginning", names.events: EVENTS_READ_BACK}
-        with bus.Reader(self._config, list(starts), starts) as reader:
+        with Reader(self._config, list(starts), starts) as reader:
             log.info("reading", topic=names.snapshots)
             self._events.begin(reader.ranges(names.events))
             ready = False
@@ -197,7 +199,7 @@ class SnapshotReader:
     def _learn_shards(self) -> bool:
         """Take the number of shards from the bus; false while the collector has not chosen it."""
         self._turn()
-        known = bus.with_shards_of_snapshots(self._config)
+        known = with_shards_of_snapshots(self._config)
         if known is None:
             self._stop.wait(RETRY_PAUSE_S)
             return False
@@ -210,7 +212,7 @@ class SnapshotReader:
         self._turned_at_s = time.monotonic()
         touch_liveness_file(self._config.health.folder, "exporter")
 
-    def _look_at_bus(self, reader: bus.Reader) -> None:
+    def _look_at_bus(self, reader: Reader) -> None:
         """While observations are late, find out whom they wait for: bus, collector or query."""
         if time.monotonic() < self._look_at_s:
             return
@@ -219,12 +221,12 @@ class SnapshotReader:
         arrive: bool | None = None
         leaderless = ""
         if view.is_late(now_ms):
-            observations = bus.topics(self._config).observations
+            observations = bus_topics.topics(self._config).observations
             try:
                 since_ms = now_ms - view.rhythm.stale_after_ms
                 arrive = reader.has_records_since(observations, since_ms)
                 leaderless = reader.leaderless
-            except bus.BusError:
+            except BusError:
                 self._note_bus(silent_since_ms=self._answered_at_ms)
                 return
             self._answered_at_ms = wall_clock_ms()
@@ -246,7 +248,7 @@ def run(config: Config) -> None:
         ListenError: the port is not available.
     """
     use_little_memory()
-    bus.settings(config)
+    connection.settings(config)
     annotator = _annotator(config)
     if config.exporter.mcp is True and (closed := why_closed(config.exporter)):
         log.warning(closed)
@@ -256,8 +258,8 @@ def run(config: Config) -> None:
     asked = AskedGate(config) if config.gate.record else None
     source = ViewSource(
         catalog_of(config), config.cluster.name, lambda: reader.exposition(), events=events,
-        own_topics=bus.own_topics(config), newest=lambda: reader.view, past=past, asked=asked,
-        stuck=lambda: reader.why_stuck,
+        own_topics=bus_topics.own_topics(config), newest=lambda: reader.view, past=past,
+        asked=asked, stuck=lambda: reader.why_stuck,
     )  # fmt: skip
     app = application(source, config.exporter, config.access)
     server = Server(app, certificate, before_end=events.close)

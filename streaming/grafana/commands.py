@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 
 if TYPE_CHECKING:
     from streaming.grafana.client import GrafanaClient

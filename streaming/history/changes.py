@@ -119,8 +119,8 @@ class ChangeTimes:
             if not 0 <= event.at_ms < _END_OF_TIME_MS:
                 continue
             seen[event.id] = event.at_ms, _class_of(event, severities)
-        found = np.array(sorted(seen.values()), np.int64).reshape(-1, 2)
-        return cls(found[:, 0], found[:, 1])
+        times = np.array(sorted(seen.values()), np.int64).reshape(-1, 2)
+        return cls(times[:, 0], times[:, 1])
 
     def counted(self, span: Span, begin_ms: int, end_ms: int, buckets: int) -> Changes:
         """Counts of the changes between two moments of the span, both included."""

@@ -39,7 +39,7 @@ def page_of(
         offset: the number of events to skip.
         newest_first: the order; events of one time stay as they were written.
     """
-    found: list[bytes] = []
+    accepted: list[bytes] = []
     known: set[str] = set()
     for message in past.events(*span):
         try:
@@ -49,8 +49,8 @@ def page_of(
         if event.id in known or not accepts(event):
             continue
         known.add(event.id)
-        found.append(message)
+        accepted.append(message)
     if newest_first:
-        found.reverse()
-    page = found[offset : offset + limit]
-    return EventPage(*span, len(found), [msgspec.json.decode(each) for each in page])
+        accepted.reverse()
+    page = accepted[offset : offset + limit]
+    return EventPage(*span, len(accepted), [msgspec.json.decode(each) for each in page])

@@ -30,7 +30,7 @@ _HOW: Final = "not a moment; write 2026-11-24T03:12:00Z, or -15m for a time ago"
 
 
 class MomentError(UserError):
-    """Nothing can be answered of that moment; one line says why."""
+    """There is no answer for that moment; the message says why in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ AT: Final = moment(
 
 
 def time_text(at_ms: int) -> str:
-    """A moment in the form that ``parse`` reads."""
+    """A moment as RFC 3339, in UTC with milliseconds."""
     at = datetime.fromtimestamp(at_ms / 1_000, UTC)
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1_000:03d}Z"
 
@@ -95,6 +95,6 @@ def _unix_ms(text: str) -> int:
 
 
 def how_known(complete: bool, filled: bool) -> str:
-    """Text behind the time of a past state: it was computed, or is incomplete; else empty."""
+    """What to append to the time of a past state that was computed or is incomplete."""
     how = ", computed from observations, since it was not archived" if filled else ""
     return how if complete else f"{how}, of which not all was recorded"

@@ -18,6 +18,7 @@ from streaming.history.past import PastView
 from streaming.history.span import Span
 from streaming.history.stepping import States, nothing_yet, stepped
 from streaming.history.timeline import Timeline
+from streaming.runtime.lru_cache import LruCache
 from twin.engine.catalog import Catalog
 
 KEPT_STATES: Final = 24
@@ -25,7 +26,7 @@ KEPT_BYTES: Final = 512 << 20
 """Of states that are kept: those of a million replicas take 134 MB each."""
 
 KEEP_EVERY: Final = 8
-"""Of the cycles on the way to a moment every eighth is kept: so far people step back."""
+"""Of the cycles stepped through every eighth is kept, so that a step back replays few cycles."""
 
 KEPT_VIEWS: Final = 8
 
@@ -56,7 +57,7 @@ class Replay:
         self._times = [cycle.at_ms for cycle in timeline.cycles]
         self._lock = threading.Lock()
         self._states: OrderedDict[int, States] = OrderedDict()
-        self._views: OrderedDict[tuple[int, bool], PastView] = OrderedDict()
+        self._views: LruCache[tuple[int, bool], PastView] = LruCache(KEPT_VIEWS)
 
     @property
     def span(self) -> Span:
@@ -76,13 +77,7 @@ class Replay:
         checked_in(at_ms, self._times[0], self._times[-1], self._times[-1])
         index = bisect_right(self._times, at_ms) - 1
         key = index, self._is_complete(index, at_ms)
-        with self._lock:
-            if key not in self._views:
-                self._views[key] = self._view(*key)
-            self._views.move_to_end(key)
-            if len(self._views) > KEPT_VIEWS:
-                self._views.popitem(last=False)
-            return self._views[key]
+        return self._views.get(key, lambda: self._view(*key))
 
     def states(self, index: int) -> States:
         """The states after the cycle of that index."""
@@ -90,7 +85,7 @@ class Replay:
             return self._stepped_to(index)
 
     def _view(self, index: int, complete: bool) -> PastView:
-        states, resolution_ms = self._stepped_to(index), self._timeline.resolution_ms
+        states, resolution_ms = self.states(index), self._timeline.resolution_ms
         observed = [shard.state for shard in states.shards.values() if shard.state is not None]
         view = view_of(self._catalog, observed, states.cluster, self._shards, resolution_ms)
         return PastView(view, self._times[index], resolution_ms, complete)

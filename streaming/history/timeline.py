@@ -51,7 +51,7 @@ class Timeline(Generic[M]):
 
 @dataclass(slots=True)
 class _Seen:
-    """What a message has of a cycle, or several messages have of one cycle of a shard."""
+    """Which frames and parts of a cycle one or more messages contain."""
 
     number: int = UNKNOWN
     parts: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -119,7 +119,7 @@ def _sort_in(
     place: Mapping[int, int],
     of_cycles: Sequence[list[tuple[int, bytes]]],
 ) -> None:
-    """Give each message to the next cycle that ends with it or after it."""
+    """Assign each message to the first cycle that is complete at that message or later."""
     last = {cycle_ms: n for n, (_, cycle_ms) in enumerate(recorded) if cycle_ms != UNKNOWN}
     ends = sorted((n, place[cycle_ms]) for cycle_ms, n in last.items())
     begin = 0
@@ -131,8 +131,8 @@ def _sort_in(
 def _cycles_of(
     message: bytes, cluster: str, shard: int, shards: int, kinds: Kinds
 ) -> dict[int, _Seen]:
-    """What a message has of each cycle; nothing if it has events alone, or cannot be read."""
-    found: dict[int, _Seen] = defaultdict(_Seen)
+    """What a message contains of each cycle; empty for events alone and for unreadable messages."""
+    cycles: dict[int, _Seen] = defaultdict(_Seen)
     try:
         for metadata, rows in frames.streams(message):
             header = frames.header_of(metadata)
@@ -140,7 +140,7 @@ def _cycles_of(
                 continue
             if (header.cluster, header.shard, header.shards) != (cluster, shard, shards):
                 continue
-            part = found[header.observed_at_ms]
+            part = cycles[header.observed_at_ms]
             part.number = max(part.number, header.cycle)
             part.parts[header.kind].add(header.part)
             part.expected[header.kind] = header.parts
@@ -150,7 +150,7 @@ def _cycles_of(
                 part.has_answers = any(rows.column("answered").to_pylist())
     except InvalidFrame:
         return {}
-    return found
+    return cycles
 
 
 def _is_sample(header: FrameHeader, kinds: Kinds) -> bool:

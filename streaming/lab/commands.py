@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 import threading
@@ -10,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 import click
 from kafka.errors import KafkaError
@@ -26,24 +25,18 @@ from streaming.runtime.kafka import clients
 from streaming.runtime.stop import on_stop_signal
 from streaming.runtime.terminal import table, width_of
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 DEFAULT_HOME: Final = Path(".kafka-twin/cluster")
 _DEFAULTS: Final = ClusterLayout(DEFAULT_HOME)
 
 
-def _one_line(command: Callable[P, R]) -> Callable[P, R]:
-    """Show errors that a user can cause as one line, without a traceback."""
+class _Group(click.Group):
+    """Shows errors that a user can cause as one line, without a traceback."""
 
-    @functools.wraps(command)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+    def invoke(self, ctx: click.Context) -> Any:
         try:
-            return command(*args, **kwargs)
+            return super().invoke(ctx)
         except (UserError, OSError) as error:
             raise click.ClickException(str(error)) from None
-
-    return guarded
 
 
 def _home(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,7 +61,7 @@ def _of_demo(home: Path) -> Path:
     return below if load(home.resolve()) is None and load(below) else home
 
 
-@click.group()
+@click.group(cls=_Group)
 def cluster() -> None:
     """Run a local Kafka cluster to try things on.
 
@@ -117,7 +110,6 @@ def cluster() -> None:
 @click.option(
     "--only", type=int, multiple=True, metavar="N", help="Start only this node. May be repeated."
 )
-@_one_line
 def start(
     home: Path,
     nodes: int | None,
@@ -163,7 +155,6 @@ def start(
 @cluster.command()
 @_home
 @click.option("--wipe", is_flag=True, help="Remove its data as well.")
-@_one_line
 def stop(home: Path, wipe: bool) -> None:
     """Stop every node, and keep the data.
 
@@ -181,7 +172,6 @@ def stop(home: Path, wipe: bool) -> None:
 @cluster.command()
 @_home
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-@_one_line
 def status(home: Path, as_json: bool) -> None:
     """Show state, port, rack and pid of each node.
 
@@ -202,53 +192,33 @@ def status(home: Path, as_json: bool) -> None:
     click.echo(table(header, rows, right={0}, width=width_of(sys.stdout)), nl=False)
 
 
-@cluster.command()
-@_home
-@click.argument("node", type=int)
-@_one_line
-def kill(home: Path, node: int) -> None:
-    """Crash a node (SIGKILL).
+def _of_node(name: str, what: str, done: str) -> None:
+    """Add a command that does something to one node."""
 
-    The controller fences it after 9 seconds and elects new leaders.
-    """
-    _open(home).kill(node)
-    click.echo(f"node {node} killed")
+    @cluster.command(name, help=what)
+    @_home
+    @click.argument("node", type=int)
+    def command(home: Path, node: int) -> None:
+        getattr(_open(home), name)(node)
+        click.echo(f"node {node} {done}")
 
 
-@cluster.command()
-@_home
-@click.argument("node", type=int)
-@_one_line
-def term(home: Path, node: int) -> None:
-    """Shut down a node in good order (SIGTERM).
-
-    Its leaders move to other brokers first.
-    """
-    _open(home).term(node)
-    click.echo(f"node {node} has ended")
-
-
-@cluster.command()
-@_home
-@click.argument("node", type=int)
-@_one_line
-def pause(home: Path, node: int) -> None:
-    """Freeze a node (SIGSTOP).
-
-    It still accepts connections, and answers nothing.
-    """
-    _open(home).pause(node)
-    click.echo(f"node {node} paused")
-
-
-@cluster.command()
-@_home
-@click.argument("node", type=int)
-@_one_line
-def resume(home: Path, node: int) -> None:
-    """Resume a paused node (SIGCONT)."""
-    _open(home).resume(node)
-    click.echo(f"node {node} resumed")
+_of_node(
+    "kill",
+    "Crash a node (SIGKILL).\n\nThe controller fences it after 9 seconds and elects new leaders.",
+    "killed",
+)
+_of_node(
+    "term",
+    "Shut down a node in good order (SIGTERM).\n\nIts leaders move to other brokers first.",
+    "has ended",
+)
+_of_node(
+    "pause",
+    "Freeze a node (SIGSTOP).\n\nIt still accepts connections, and answers nothing.",
+    "paused",
+)
+_of_node("resume", "Resume a paused node (SIGCONT).", "resumed")
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -263,7 +233,6 @@ def _setting(text: str) -> tuple[str, str]:
     "--bootstrap", required=True, metavar="HOST:PORT,...", help="Where the cluster is reached."
 )
 @click.option("--health-folder", default="", envvar="KAFKA_TWIN_HEALTH_FOLDER", hidden=True)
-@_one_line
 def traffic(bootstrap: str, health_folder: str) -> None:
     """Write and read the demo's topics.
 

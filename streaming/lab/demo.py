@@ -30,7 +30,8 @@ from streaming.lab.consumers import Consumers
 from streaming.lab.screen import draw
 from streaming.lab.scripts.by_name import SCRIPTS
 from streaming.lab.scripts.report import as_text, report_since
-from streaming.lab.scripts.scenarios import LAG_MS, ScriptFailed, Stage
+from streaming.lab.scripts.scenarios import LAG_MS
+from streaming.lab.scripts.stage import ScriptFailed, Stage
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
 from streaming.runtime import jars
 from streaming.runtime.deadline import Deadline

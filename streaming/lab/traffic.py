@@ -89,8 +89,8 @@ class Traffic:
         """
         admin = KafkaAdminClient(bootstrap_servers=self._bootstrap)
         try:
-            there = set(admin.list_topics())
-            missing = {name: topic for name, topic in TOPICS.items() if name not in there}
+            existing = set(admin.list_topics())
+            missing = {name: topic for name, topic in TOPICS.items() if name not in existing}
             if not missing:
                 return
             admin.create_topics(missing, timeout_ms=20_000, wait_for_metadata=True)

@@ -6,7 +6,7 @@ from typing import Any, Final, TypedDict
 
 from streaming.plans import files
 from streaming.plans.plan import Plan, PlannedChange
-from streaming.questions.room import RoomOnBroker
+from streaming.questions.room.data import RoomOnBroker
 
 MAX_NAMES: Final = 100
 """The maximum of names that are listed for a reason; ``count`` has the number of all."""

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming import bus
-from streaming.bus import Sender
+from streaming.bus import bus_topics
+from streaming.bus.sender import Sender
 from streaming.plans.journal import Act
 from streaming.plans.plan import PlannedChange
 from streaming.runtime.config import Config
@@ -51,7 +51,7 @@ def send(config: Config, sender: Sender, act: Act, change: PlannedChange, at_ms:
         BusError: it could not be written.
     """
     key, value = event(config.cluster.name, act, change, at_ms)
-    sender.send(bus.topics(config).events, key, value)
+    sender.send(bus_topics.topics(config).events, key, value)
     sender.flush(_GIVE_UP_MS)
 
 
@@ -84,5 +84,5 @@ def send_judged(config: Config, verdict: Mapping[str, Any], at_ms: int) -> None:
         BusError: it could not be written.
     """
     with Sender(config, give_up_ms=_GIVE_UP_MS) as sender:
-        sender.send(bus.topics(config).events, *judged(config.cluster.name, verdict, at_ms))
+        sender.send(bus_topics.topics(config).events, *judged(config.cluster.name, verdict, at_ms))
         sender.flush(_GIVE_UP_MS)

@@ -11,7 +11,8 @@ from streaming.bus.view import ClusterView
 from streaming.plans.placed import HEADER, Placed, copied_line, reach_rows
 from streaming.plans.plan import Key, PlanError, fresh_states
 from streaming.questions.answer import Answer, listed, some
-from streaming.questions.room import RoomOnBroker, room_lines, room_of_rows, worst_of
+from streaming.questions.room.data import RoomOnBroker, room_of_rows, worst_of
+from streaming.questions.room.words import room_lines
 from twin.arrays.plain import counted
 from twin.declarations.table import Int64
 from twin.plans.placement import reach

@@ -17,8 +17,8 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import GroupAuthorizationFailedError, KafkaError
 
-from streaming import bus
-from streaming.bus.clients import BusError, failed
+from streaming.bus import bus_topics, connection
+from streaming.bus.connection import BusError, failed
 from streaming.plans.plan import NotAllowed, PlanError
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -48,9 +48,9 @@ class WatchLock:
             NotAllowed: the right to join the group is missing.
             BusError: the bus cannot be reached.
         """
-        self._config, self._group = config, bus.watch_group(config)
+        self._config, self._group = config, bus_topics.watch_group(config)
         self._refuse_if_taken()
-        self._first = TopicPartition(bus.topics(config).events, 0)
+        self._first = TopicPartition(bus_topics.topics(config).events, 0)
         self._consumer = self._member()
         try:
             self.check()
@@ -71,7 +71,7 @@ class WatchLock:
                     "max_poll_interval_ms": _ROUND_WITHIN_MS,
                     "max_poll_records": 1,
                     "metrics_enabled": False,
-                    **bus.settings(self._config),
+                    **connection.settings(self._config),
                 },
             )
         except (KafkaError, OSError, ValueError) as error:
@@ -79,7 +79,7 @@ class WatchLock:
 
     def _refuse_if_taken(self) -> None:
         try:
-            with KafkaAdminClient(**bus.settings(self._config)) as admin:
+            with KafkaAdminClient(**connection.settings(self._config)) as admin:
                 described = self._described(admin)
         except GroupAuthorizationFailedError:
             raise self._not_allowed() from None

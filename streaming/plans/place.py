@@ -18,7 +18,8 @@ from streaming.plans.plan import (
     undone_names,
 )
 from streaming.questions.answer import broker_or_nobody, listed
-from streaming.questions.room import room_lines, room_of_rows
+from streaming.questions.room.data import room_of_rows
+from streaming.questions.room.words import room_lines
 from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 from twin.declarations.table import Bool, Float64, Rows

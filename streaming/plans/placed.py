@@ -58,11 +58,11 @@ class Placed:
         """Of each shard the partitions [N] that get new replicas, and [N, A] their brokers."""
         new = np.where(self.placement.is_added(then), then.place, UNKNOWN)
         row = np.flatnonzero(any_slot(new != UNKNOWN))
-        brokers, found, first = self.ids(new[row]), [], 0
+        brokers, replicas, first = self.ids(new[row]), [], 0
         for state, rows in self.shards(row):
-            found.append((state, rows, brokers[first : first + len(rows)]))
+            replicas.append((state, rows, brokers[first : first + len(rows)]))
             first += len(rows)
-        return found
+        return replicas
 
     def keys(self) -> list[Key]:
         """[P] topic and number of each partition."""

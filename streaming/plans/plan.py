@@ -10,7 +10,7 @@ from uuid import UUID
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import some
-from streaming.questions.room import RoomOnBroker
+from streaming.questions.room.data import RoomOnBroker
 from streaming.runtime.errors import UserError
 from twin.arrays.plain import counted
 from twin.declarations.table import NO_BROKER, Rows

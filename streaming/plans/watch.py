@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from streaming.bus import BusError, Sender
+from streaming.bus.connection import BusError
+from streaming.bus.sender import Sender
 from streaming.bus.view import ClusterView
 from streaming.plans import events, journal
 from streaming.plans.admin import Admin

@@ -21,8 +21,9 @@ import structlog
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from streaming import bus
-from streaming.bus import BusError
+from streaming.bus import bus_topics, keys
+from streaming.bus.connection import BusError
+from streaming.bus.sender import Sender
 from streaming.bus.snapshots import newest_of_cluster
 from streaming.query import events
 from streaming.query.processor import REPORTS
@@ -57,8 +58,8 @@ class ClusterShard:
             BusError: the bus cannot be reached.
         """
         catalog, self._cluster = catalog_of(config), config.cluster.name
-        self._topics = bus.topics(config)
-        self._sender = bus.Sender(config)
+        self._topics = bus_topics.topics(config)
+        self._sender = Sender(config)
         self._failure = ""
         self._state = empty_cluster(catalog, self._cluster, config.bus.shards)
         try:
@@ -76,7 +77,7 @@ class ClusterShard:
                 return
             self._state = after
             for message in codec.encode_parts(after):
-                key = bus.key(self._cluster, after.shard)
+                key = keys.key(self._cluster, after.shard)
                 self._sender.send(self._topics.snapshots, key, message)
             for change in changes:
                 event_key, value = events.changed(change)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streaming.runtime.exposition.build import build_info
+from streaming.runtime.exposition.build import build_info, declared
 from twin.declarations.declare import Metric
 
+BUILD: Final = build_info("query")
 BATCHES: Final = Metric("query_batches", "Batches that the query completed.", type="counter")
 BATCH_SECONDS: Final = Metric(
     "query_batch_duration_seconds",
@@ -45,16 +46,4 @@ REMOTE_SEGMENTS: Final = Metric(
     "1 while the query of remote segments runs, 0 while it failed or may not read their topic.",
 )
 
-BUILD: Final = build_info("query")
-
-OWN: Final = (
-    BUILD,
-    BATCHES,
-    BATCH_SECONDS,
-    ROWS,
-    BATCH_AT,
-    STATE_ROWS,
-    ROCKSDB_BYTES,
-    STALLED,
-    REMOTE_SEGMENTS,
-)
+OWN: Final = declared(globals())

@@ -11,10 +11,8 @@ does not write it again. When the certificates of its clients are renewed, both 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -22,16 +20,17 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.shards import await_shards
 from streaming.query.batch_metrics import BatchMetrics
 from streaming.query.causes import cause
 from streaming.query.client_files import ClientFiles
 from streaming.query.cluster_shard import ClusterShard, without_reports
 from streaming.query.heartbeat import beating
-from streaming.query.kafka_options import kafka_options
+from streaming.query.kafka_options import OUTPUT, kafka_stream, sink_options
 from streaming.query.processor import TwinProcessor
 from streaming.query.progress import log_fields, progress_data
-from streaming.query.remote_log.metadata import as_observations
+from streaming.query.remote_log.remote_query import RemoteSegmentsQuery
 from streaming.query.restarts import run_despite_passing_causes
 from streaming.query.session import SMALL_UP_TO_SHARDS, STOP_WITHIN_SECONDS, spark_session
 from streaming.query.stalled import Stall
@@ -40,43 +39,18 @@ from streaming.query.state.keys import state_keys
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
-from streaming.runtime.kafka import remote_log_access
 from streaming.runtime.plugins import catalog_of, enabled_proposals
 from streaming.runtime.program_metrics import served
 from streaming.runtime.stop import on_stop_signal
 
-OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60
 WATCH_EVERY_SECONDS: Final = 0.5
-AGAIN_AFTER_SECONDS: Final = 10
 LOOK_FOR_CYCLES_EVERY_MS: Final = 200
 """How soon a cycle is noticed once all of it is on the bus; a look asks brokers for their ends."""
 
 SMALL_LOOKS_EVERY_MS: Final = 500
 """The same of a small cluster, where looks take a sixth of the JVM's time."""
 
-LOOK_EVERY_SECONDS: Final = 15
-"""How often the right to read remote segments is checked."""
-
-REMOTE_RECORDS_A_BATCH: Final = 100_000
-"""At the first start the whole history of remote segments is read, some seconds for each batch."""
-
-REQUEST_TIMEOUT_MS: Final = 3_000
-"""Request timeout of the source, unless the client settings have another one."""
-
-FETCH_WAIT_MS: Final = 10
-"""How long a broker keeps a fetch that finds nothing: Kafka's default is half a second.
-
-Spark reads only records that it knows to exist. But its consumer also sends the next fetch ahead,
-and then requests the partition's first and last offset on the same connection: that request waits
-for the fetch. For four tasks on two cores this took a second in each batch.
-"""
-
-WRITE_TIMEOUT_MS: Final = 5_000
-"""Delivery timeout of the sinks, unless the client settings have another one."""
-
-_REMOTE: Final = "remote-segments"
-"""Folder below the checkpoint. Deleting it makes Spark read the whole history again."""
 
 log = structlog.get_logger("query")
 
@@ -87,7 +61,7 @@ class QueryError(UserError, RuntimeError):
 
 def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
     """The running query; ``trigger`` defaults to the configured interval."""
-    topics = bus.topics(config)
+    topics = bus_topics.topics(config)
     source = {} if trigger else whole_cycle_options(config)
     output = (
         _observations(spark, config, source)
@@ -105,7 +79,7 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
     return (
         without_reports(output)
         .writeStream.format("kafka")
-        .options(**_sink(config))
+        .options(**sink_options(config))
         .option("checkpointLocation", location(config.query.checkpoint))
         .queryName("kafka-twin")
         .outputMode("append")
@@ -116,25 +90,21 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
 
 def _observations(spark: SparkSession, config: Config, source: Mapping[str, str]) -> DataFrame:
     """The observations of collector and taps, as a stream."""
-    client = config.bus_client
-    return (
-        spark.readStream.format("kafka")
-        .options(**source_options(config.bus_bootstrap, client))
-        .options(**source)
-        .option("subscribe", bus.topics(config).observations)
-        .option("startingOffsets", "earliest")  # without a checkpoint, start with the oldest record
-        # Old observations are useless once newer ones exist: losing some is not a failure.
-        .option("failOnDataLoss", "false")
-        .option("maxOffsetsPerTrigger", config.query.max_offsets_per_trigger)
-        .load()
-        .select(
-            F.coalesce(F.col("key").cast("string"), F.lit("")).alias("key"),
-            F.coalesce(F.col("value"), F.lit(b"")).alias("value"),
-            "topic",
-            "partition",
-            "offset",
-            F.unix_millis("timestamp").alias("timestamp_ms"),
-        )
+    records = kafka_stream(
+        spark,
+        config.bus_bootstrap,
+        config.bus_client,
+        config.query.max_offsets_per_trigger,
+        subscribe=bus_topics.topics(config).observations,
+        **source,
+    )
+    return records.select(
+        F.coalesce(F.col("key").cast("string"), F.lit("")).alias("key"),
+        F.coalesce(F.col("value"), F.lit(b"")).alias("value"),
+        "topic",
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("timestamp_ms"),
     )
 
 
@@ -143,54 +113,6 @@ def _state_key(config: Config) -> Column:
     keys = state_keys(config.cluster.name, config.bus.shards)
     pairs = F.create_map(*(F.lit(text) for pair in keys.items() for text in pair))
     return F.coalesce(F.try_element_at(pairs, F.col("key")), F.col("key"))
-
-
-def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
-    """The running query that makes observations from the brokers' records about remote segments.
-
-    It subscribes by a pattern, since a cluster without remote storage lacks the topic, but may get
-    it.
-    """
-    client = dict(config.cluster.client)
-    topics = bus.topics(config)
-    observations = (
-        spark.readStream.format("kafka")
-        .options(**source_options(config.cluster.bootstrap, client))
-        .option("subscribePattern", remote_log_access.TOPIC)
-        .option("startingOffsets", "earliest")  # the topic has the whole history
-        .option("failOnDataLoss", "false")
-        .option("maxOffsetsPerTrigger", REMOTE_RECORDS_A_BATCH)
-        .load()
-        .select(
-            "value",
-            "topic",
-            "partition",
-            "offset",
-            F.unix_millis("timestamp").alias("timestamp_ms"),
-        )
-        # One task: it waits while a partition's leader is frozen, and two waiting tasks would use
-        # all slots of a small machine (measured: no snapshot for 37 s).
-        .coalesce(1)
-        .mapInArrow(
-            partial(
-                as_observations,
-                cluster=config.cluster.name,
-                shards=config.bus.shards,
-                observations=topics.observations,
-                events_topic=topics.events,
-            ),
-            OUTPUT,
-        )
-    )
-    return (
-        observations.writeStream.format("kafka")
-        .options(**_sink(config))
-        .option("checkpointLocation", location(config.query.checkpoint, _REMOTE))
-        .queryName("kafka-twin-remote-segments")
-        .outputMode("append")
-        .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
-        .start()
-    )
 
 
 def whole_cycle_options(config: Config) -> dict[str, str]:
@@ -212,35 +134,6 @@ def _look_every_ms(config: Config) -> int:
     return min(every_ms, config.query.trigger_ms)
 
 
-def source_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
-    """Options of a source that does not wait for a broker that is gone.
-
-    Before each batch the driver asks the partitions' leaders for their ends. If the leader is lost
-    while it has the request, the client waits for that broker, a minute by default, although
-    another broker leads by then (seen: the twin stood still for 50 s after a broker was killed).
-    """
-    request_ms = int(client.get("request_timeout_ms", REQUEST_TIMEOUT_MS))
-    return {
-        **kafka_options(bootstrap, client),
-        "kafka.request.timeout.ms": str(request_ms),
-        "kafka.default.api.timeout.ms": str(request_ms + 2_000),  # must not be shorter
-        "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
-        "fetchOffset.numRetries": "20",
-        "fetchOffset.retryIntervalMs": "500",
-    }
-
-
-def _sink(config: Config) -> dict[str, str]:
-    """Options of a sink that does not wait half a minute for a frozen broker.
-
-    The producer waits that long by default, even with requests that any broker can answer: producer
-    id, and metadata (measured: no snapshot for 20 s although no bus topic was on that broker).
-    Retries do not write twice: the producer is idempotent.
-    """
-    client = kafka_options(config.bus_bootstrap, config.bus_client)
-    return {"kafka.request.timeout.ms": str(WRITE_TIMEOUT_MS), **client}
-
-
 def run(config: Config) -> None:
     """Run until SIGTERM or SIGINT.
 
@@ -259,8 +152,8 @@ def run(config: Config) -> None:
             metrics.registry, at.host, at.query_port, "metrics.query_port", metrics.why_unhealthy
         ),
     ):
-        bus.ensure_topics(config)
-        known = bus.await_shards(
+        bus_topics.ensure_topics(config)
+        known = await_shards(
             config, stop, lambda: touch_liveness_file(config.health.folder, "query")
         )
         if known is not None:
@@ -277,7 +170,7 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
         beside = None
         try:
             if config.query.remote_log_metadata:
-                beside = _RemoteSegmentsQuery(spark, config)
+                beside = RemoteSegmentsQuery(spark, config)
             log.info("running", checkpoint=checkpoint)
             clients = [config.bus_client, *([config.cluster.client] if beside else [])]
             longest_ms = max(config.collector.interval_ms, config.query.trigger_ms)
@@ -303,60 +196,9 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
                 beside.stop()
 
 
-class _RemoteSegmentsQuery:
-    """The query of remote segments. It is restarted when it fails, while the twin continues.
-
-    Without the right to read them it is not started, or it is stopped. Without DESCRIBE, Spark
-    would read nothing and report nothing.
-    """
-
-    def __init__(self, spark: SparkSession, config: Config) -> None:
-        self._spark, self._config = spark, config
-        self._query: StreamingQuery | None = None
-        self._again_at = self._look_at = 0.0
-        self._forbidden = ""
-        self.check()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it was started, and ``check`` has not seen it end."""
-        return self._query is not None
-
-    def check(self) -> None:
-        """Restart it some time after it ended, if reading is allowed."""
-        now = time.monotonic()
-        if now >= self._look_at:
-            self._look(remote_log_access.read_denied_reason(self._config))
-            self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
-        if self._query is not None and not self._query.isActive:
-            log.warning("unavailable", what="remote segments", why=self._cause())
-            self._query, self._again_at = None, now + AGAIN_AFTER_SECONDS
-        if self._query is None and not self._forbidden and now >= self._again_at:
-            self._query = start_remote_segments(self._spark, self._config)
-
-    def _cause(self) -> str:
-        assert self._query is not None
-        return cause(self._query, f"cluster {self._config.cluster.bootstrap}")
-
-    def _look(self, why_not: str) -> None:
-        if why_not and why_not != self._forbidden:
-            log.warning("unavailable", what=remote_log_access.TOPIC, why=why_not,
-                        without="findings on remote segments")  # fmt: skip
-            self.stop()
-        elif self._forbidden and not why_not:
-            log.info("recovered", what=remote_log_access.TOPIC)
-        self._forbidden = why_not
-
-    def stop(self) -> None:
-        """Stop it. An interrupted batch is repeated at the next start; duplicates are discarded."""
-        if self._query is not None:
-            self._query.stop()
-            self._query = None
-
-
 def _watch(
     query: StreamingQuery,
-    beside: _RemoteSegmentsQuery | None,
+    beside: RemoteSegmentsQuery | None,
     has_ended: Callable[[], bool],
     stall: Stall,
     metrics: BatchMetrics,

@@ -13,7 +13,8 @@ from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer, ConflictError, brokers_of, check_broker
 from streaming.questions.parameters import number, size_bytes, yes_or_no
 from streaming.questions.question import question
-from streaming.questions.room import RoomOnBroker, room_if_empty, room_lines
+from streaming.questions.room.data import RoomOnBroker, room_if_empty
+from streaming.questions.room.words import room_lines
 from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.questions import whatif

@@ -22,16 +22,18 @@ from streaming.questions.answer import (
 from streaming.questions.groups import harm_lines
 from streaming.questions.parameters import MAX_ROWS, limit, number, text
 from streaming.questions.question import question
-from streaming.questions.room import ReplacingBroker, held_lines, room_lines, room_of_replacing
+from streaming.questions.room.data import ReplacingBroker, room_of_replacing
+from streaming.questions.room.words import held_lines, room_lines
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from twin.arrays import keys, plain
-from twin.declarations.table import KAFKA, Column, Rows
+from twin.declarations.table import KAFKA, Rows
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
 from twin.questions.whatif_groups import HurtGroup, hurt_by_loss, together
 from twin.rules.election.next_leader import NOBODY
+from twin.rules.election.unclean_successors import SuccessorCosts
 from twin.rules.tiering.coverage import Coverage
 from twin.tables.state import Brokers, PartitionIndex, Partitions
 
@@ -132,7 +134,7 @@ def _order(row: Mapping[str, Any]) -> tuple[int, bool, str, int]:
 def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dict[str, Any]]:
     """Rows of partitions that lose their leader, or fall under min ISR."""
     topics, row = state.topic_names(), losses.row
-    added = whatif.loss_columns(state, losses, places)
+    costs = whatif.successor_costs(state, losses, places)
     numbers, leaders = state[PartitionIndex].partition, state[Partitions].leader
     rows = []
     for at, i in enumerate(places.tolist()):
@@ -150,13 +152,16 @@ def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dic
             },
         }
         loss |= {"isr": int(losses.isr[i]), "min_isr": int(losses.min_isr[i])}
-        loss |= {name: plain.integer(values[at]) for name, values in added.items()}
+        loss |= {
+            column.name: plain.integer(values[at])
+            for column, values in zip(costs.columns, costs.values(), strict=True)
+        }
         rows.append(loss)
     return rows
 
 
 def _loss_columns(
-    rows: Sequence[dict[str, Any]], fields: Sequence[Column], titles: Mapping[str, str]
+    rows: Sequence[dict[str, Any]], titles: Mapping[str, str]
 ) -> dict[str, Callable[[dict[str, Any]], Any]]:
     """Headings and cells. An election rule has columns if it elects differently from Kafka."""
     columns: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -170,7 +175,7 @@ def _loss_columns(
             columns[f"next ({title})"] = partial(_next_leader, rule)
             columns[f"safety ({title})"] = partial(_safety, rule)
     columns["ISR"] = lambda r: f"{r['isr']}/{r['min_isr']}"
-    for field in fields:
+    for field in SuccessorCosts.columns:
         if any(row.get(field.name) is not None for row in rows):
             columns[field.name.replace("_", " ")] = partial(_cell, field.name)
     return columns
@@ -199,8 +204,7 @@ _NO_QUORUM: Final = (
 
 def _text(data: Mapping[str, Any]) -> Answer:
     """The answer with those data, for a person."""
-    catalog = catalog_of(Config())
-    columns = _loss_columns(data["partitions"], catalog.loss_columns, catalog.election_rules)
+    columns = _loss_columns(data["partitions"], catalog_of(Config()).election_rules)
     hit = plain.counted(data["total"], "partition loses its leader", "partitions lose their leader")
     line = (
         f"Losing {listed(data['brokers'])}: {hit} or too many replicas; "

@@ -148,7 +148,7 @@ def _cleared(state: ShardState, elrs: ClearedElrs) -> list[ClearedElr]:
     topics, numbers = state.topic_names(), state[PartitionIndex].partition
     row = np.flatnonzero(elrs.is_cleared)
     row = row[np.argsort(~elrs.has_no_successor[row], kind="stable")][:MAX_NAMED]
-    found: list[ClearedElr] = [
+    cleared: list[ClearedElr] = [
         {
             "topic": str(topics[i]),
             "partition": int(numbers[i]),
@@ -157,7 +157,7 @@ def _cleared(state: ShardState, elrs: ClearedElrs) -> list[ClearedElr]:
         }
         for i in row.tolist()
     ]
-    return sorted(found, key=_worst_first)
+    return sorted(cleared, key=_worst_first)
 
 
 def _under_after_loss(state: ShardState, now: Bool, broker: int) -> int:

@@ -15,7 +15,8 @@ from streaming.questions.answer import Answer, brokers_of, check_broker
 from streaming.questions.bootstrap import Bootstrapped, bootstrap
 from streaming.questions.parameters import duration_ms, number, size_bytes
 from streaming.questions.question import question
-from streaming.questions.room import RoomOnBroker, disks_in, room_data, room_lines
+from streaming.questions.room.data import RoomOnBroker, disks_in, room_data
+from streaming.questions.room.words import room_lines
 from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.questions import gate

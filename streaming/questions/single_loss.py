@@ -18,7 +18,7 @@ from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
 from streaming.questions.headline.remote_storage import of_remote_storage
 from streaming.questions.question import OwnTopics, question
-from streaming.runtime.clock import utc_text
+from streaming.runtime.quantities import utc_text
 from twin.arrays import keys
 from twin.arrays.plain import counted, enumerated
 from twin.declarations.table import UNKNOWN

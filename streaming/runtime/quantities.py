@@ -1,10 +1,11 @@
-"""Durations and sizes with units, as people write and read them."""
+"""Durations and sizes with units, and points in time, as people write and read them."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Final
 
@@ -90,3 +91,8 @@ def span_text(value_ms: int) -> str:
     unit = max((u for u in ("ms", "s", "m", "h", "d") if value_ms >= UNITS_MS[u]),
                key=lambda u: UNITS_MS[u], default="ms")  # fmt: skip
     return f"{value_ms / UNITS_MS[unit]:.4g} {unit}"
+
+
+def utc_text(at_ms: int) -> str:
+    """Date and time of a Unix time, e.g. ``2026-01-15 03:33:52 UTC``."""
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.stop import on_stop_signal
 
 _INPUT: Final = re.compile(r"(\d+)=(.+)")

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from streaming import bus
 from streaming.bus.arrow import dictionary, fixed, numbers, texts
+from streaming.bus.bus_topics import shard_of
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.topic_ids import LATER, Later, Topic
 from twin.declarations.table import Table
@@ -61,7 +61,7 @@ def messages(
             elif topic == LATER:
                 waiting.append(row)
             else:
-                shard = bus.shard_of(topic.name, deployment.shards)
+                shard = shard_of(topic.name, deployment.shards)
                 by_shard[shard][table.kind].append((topic, row))
                 counts.encoded[table.kind] += 1
         rows[:] = waiting

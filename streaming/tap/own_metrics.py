@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from streaming.runtime.exposition.build import build_info
+from streaming.runtime.exposition.build import build_info, declared
 from twin.declarations.declare import Metric
 
 
@@ -14,6 +14,7 @@ def _of_a_broker(
     return Metric(f"tap_{name}", text, labels=("broker", *labels), type=kind)
 
 
+BUILD: Final = build_info("tap")
 LINES: Final = _of_a_broker("lines", "Lines that the tap read from the broker's logs.")
 ROWS: Final = _of_a_broker(
     "rows",
@@ -55,17 +56,4 @@ LOGS: Final = _of_a_broker(
     kind="gauge",
 )
 
-BUILD: Final = build_info("tap")
-
-OWN: Final = (
-    BUILD,
-    LINES,
-    ROWS,
-    ROWS_WAITING,
-    MESSAGES,
-    REFUSED,
-    DROPPED,
-    SKIPPED_BYTES,
-    BEHIND_BYTES,
-    LOGS,
-)
+OWN: Final = declared(globals())

@@ -16,9 +16,11 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
-from streaming import bus
-from streaming.bus import BusError, Sender
+from streaming.bus import bus_topics, keys
 from streaming.bus.arrow import use_little_memory
+from streaming.bus.connection import BusError
+from streaming.bus.sender import Sender
+from streaming.bus.shards import await_shards
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
@@ -74,8 +76,8 @@ def run(
             for source in tap.sources:
                 stack.callback(source.close)
         stack.enter_context(_metrics_served(config, taps, metrics_port))
-        bus.ensure_topics(config)
-        known = bus.await_shards(config, stop)
+        bus_topics.ensure_topics(config)
+        known = await_shards(config, stop)
         if known is None:
             return
         config = known
@@ -156,10 +158,10 @@ def _send(
     config: Config, tap: BrokerTap, topic_ids: TopicIds, sender: Sender, *, flush: bool
 ) -> None:
     deployment = Deployment(config.cluster.name, config.bus.shards)
-    topic, failures_before = bus.topics(config).observations, sender.failures
+    topic, failures_before = bus_topics.topics(config).observations, sender.failures
     for shard, message in tap.messages(deployment, topic_ids.resolve, flush=flush):
         # Reading goes on while the bus is away: these rows would be outdated once it is back.
         with suppress(BusError):
-            sender.send(topic, bus.key(deployment.cluster, shard), message)
+            sender.send(topic, keys.key(deployment.cluster, shard), message)
             tap.sent += 1
     tap.dropped["messages"] += sender.failures - failures_before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import write_deltalake
 
-from streaming.bus import shard_of
+from streaming.bus.bus_topics import shard_of
 from streaming.bus.keys import key
 from streaming.history.archive import filling
 from streaming.history.archive.delta import ArchiveTables

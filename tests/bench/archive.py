@@ -19,11 +19,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.reader import Reader
+from streaming.bus.sender import Sender
 from streaming.history.archive.delta import ArchiveTables
 from streaming.query import query as twin_query
 from streaming.query.session import spark_session
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from tests.bench import figure
 from tests.bench.deployment import (
     BUS_PARTITIONS,
@@ -80,13 +82,13 @@ def main() -> None:
 
 def _measure(path: Path) -> None:
     config = load(path, {})
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     simulated = Simulated(REPLICAS, SHARDS)
     with (
         spark_session(config) as spark,
         stopped_at_end(twin_query.start(spark, config)) as query,
-        bus.Sender(config, buffer_bytes=1 << 30) as sender,
-        bus.Reader(config, [bus.topics(config).snapshots], "end") as reader,
+        Sender(config, buffer_bytes=1 << 30) as sender,
+        Reader(config, [bus_topics.topics(config).snapshots], "end") as reader,
         _archive(path) as pid,
     ):
         for cycle in range(CYCLES):

@@ -6,7 +6,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.reader import Reader
+from streaming.bus.sender import Sender
 from streaming.query import query as twin_query
 from streaming.query.session import spark_session
 from tests.bench import figure
@@ -38,17 +40,17 @@ def main() -> None:
 
 def _caught_up(bootstrap: str, home: Path, max_offsets: int) -> None:
     config = configured(bootstrap, home / "checkpoint", SHARDS, max_offsets_per_trigger=max_offsets)
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     simulated = Simulated(REPLICAS, SHARDS)
     waiting = 0
-    with bus.Sender(config, buffer_bytes=1 << 28) as sender:
+    with Sender(config, buffer_bytes=1 << 28) as sender:
         for cycle in range(CYCLES):
             messages = simulated.encoded(at_ms := START_MS + cycle * 5_000)
             waiting += sum(len(message) for _, message in messages)
             send(config, sender, messages)
     with (
         spark_session(config) as spark,
-        bus.Reader(config, [bus.topics(config).snapshots], "end") as reader,
+        Reader(config, [bus_topics.topics(config).snapshots], "end") as reader,
     ):
         began = time.monotonic()
         with stopped_at_end(twin_query.start(spark, config)) as query:

@@ -26,9 +26,9 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from streaming import bus
-from streaming.bus import Sender
+from streaming.bus import bus_topics
 from streaming.bus.arrow import use_little_memory
+from streaming.bus.sender import Sender
 from streaming.collector.cycle.collector import Collector, send
 from streaming.collector.cycle.observation import CycleResult, ObservationEncoder
 from streaming.collector.listing import ListedPlacement
@@ -121,7 +121,7 @@ def measure(bootstrap: str) -> None:
         bus=BusConfig(replication_factor=REPLICATION),
         collector=CollectorConfig(deadline_ms=DEADLINE_MS),
     )
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     with BrokerConnections(bootstrap, {}, DEADLINE_MS) as brokers, Sender(config) as sender:
         collector, encoder = Collector(config, brokers), ObservationEncoder()
 

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import bus
+from streaming.bus import bus_topics, keys
+from streaming.bus.reader import Reader
+from streaming.bus.sender import Sender
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 from streaming.runtime.deadline import Deadline
@@ -112,11 +114,11 @@ def messages_of(
         ]
 
 
-def send(config: Config, sender: bus.Sender, messages: Sequence[tuple[int, bytes]]) -> None:
+def send(config: Config, sender: Sender, messages: Sequence[tuple[int, bytes]]) -> None:
     """One cycle's messages, and wait until the bus has them."""
-    topic = bus.topics(config).observations
+    topic = bus_topics.topics(config).observations
     for shard, message in messages:
-        sender.send(topic, bus.key("sim", shard), message)
+        sender.send(topic, keys.key("sim", shard), message)
     sender.flush(60_000)
 
 
@@ -129,7 +131,7 @@ def stopped_at_end(query: StreamingQuery) -> Iterator[StreamingQuery]:
         query.stop()
 
 
-def until_written(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Usage:
+def until_written(reader: Reader, query: Any, shards: int, at_ms: int) -> Usage:
     """Wait until every shard's snapshot of that time was read; the most memory meanwhile."""
     read: dict[int, set[int]] = {}
     whole: set[int] = set()

@@ -18,7 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.reader import Reader
+from streaming.bus.sender import Sender
 from streaming.query import query as twin_query
 from streaming.query.kafka_options import kafka_options
 from streaming.query.session import spark_session
@@ -79,16 +81,16 @@ def _twin(bootstrap: str, home: Path, replicas: int, cycles: int) -> float:
     shards = max(16, replicas // 40_000)
     checkpoint = home / f"checkpoint-{replicas}"
     config = _config(bootstrap, checkpoint, shards)
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     simulated = Simulated(replicas, shards, WRITTEN_SHARE)
-    names = bus.topics(config)
+    names = bus_topics.topics(config)
     seconds, cpu_s, query_cpu_s = [], [], []
     written_bytes: list[dict[str, int]] = []
     with (
         spark_session(config) as spark,
         stopped_at_end(twin_query.start(spark, config)) as query,
-        bus.Sender(config, buffer_bytes=1 << 30) as sender,
-        bus.Reader(config, [names.snapshots], "end") as reader,
+        Sender(config, buffer_bytes=1 << 30) as sender,
+        Reader(config, [names.snapshots], "end") as reader,
     ):
         for cycle in range(cycles):
             at_ms = START_MS + cycle * 5_000
@@ -124,7 +126,7 @@ def _written_bytes(home: Path, checkpoint: Path, config: Config) -> dict[str, in
 
     Kafka compacts snapshots meanwhile, so ``reader`` has their bytes.
     """
-    names = bus.topics(config)
+    names = bus_topics.topics(config)
     return {
         "checkpoint": sum(map(_size, checkpoint.rglob("*"))),
         "observations": bytes_on_disk(home, names.observations),
@@ -145,14 +147,14 @@ def _per_key(config: Config) -> float:
         topics=10, partitions=PER_KEY_PARTITIONS // 10, replication=REPLICATION, brokers=200
     )
     simulated = SimulatedShard(shape, 1, "sim", 0, 1)
-    bus.ensure_topics(config)
-    names = bus.topics(config)
+    bus_topics.ensure_topics(config)
+    names = bus_topics.topics(config)
     seconds = []
     with (
         spark_session(config) as spark,
         stopped_at_end(_per_key_query(spark, config)) as query,
-        bus.Sender(config, buffer_bytes=1 << 30) as sender,
-        bus.Reader(config, [names.snapshots], "end") as reader,
+        Sender(config, buffer_bytes=1 << 30) as sender,
+        Reader(config, [names.snapshots], "end") as reader,
     ):
         for cycle in range(CYCLES):
             simulated.traffic(5_000)
@@ -175,7 +177,7 @@ def _per_key(config: Config) -> float:
 
 def _per_key_query(spark: SparkSession, config: Config) -> StreamingQuery:
     """The running query of one Spark key per partition."""
-    names = bus.topics(config)
+    names = bus_topics.topics(config)
     options = kafka_options(config.bus_bootstrap, config.bus_client)
     rows = (
         spark.readStream.format("kafka")

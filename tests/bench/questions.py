@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from streaming import bus
+from streaming.bus import keys
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
@@ -113,7 +113,7 @@ def _exporter(replicas: int, shards: int) -> Iterator[str]:
         reported += reports(held)
         store.take_snapshot(f"sim/{i}".encode(), codec.encode(held))
     own, _ = step_cluster(empty_cluster(CATALOG, "sim", shards), reported)
-    store.take_snapshot(bus.key("sim", CLUSTER), codec.encode(own))
+    store.take_snapshot(keys.key("sim", CLUSTER), codec.encode(own))
     exposition = Renderer(CATALOG, "sim", ExporterConfig(granularity="cluster")).render(
         store.publish()
     )

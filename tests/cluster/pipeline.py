@@ -16,9 +16,11 @@ from typing import Any, Final
 
 from kafka import KafkaAdminClient
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.reader import Reader
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.supervise import Child, children
 from tests.cluster.broker_client import Key
@@ -99,7 +101,7 @@ class Pipeline:
         admin = KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap)
         topics = {
             name: {"assignments": {n: [1 + n % 2, 2 - n % 2] for n in range(4)}, "configs": configs}
-            for name, configs in bus.topic_configs(self.config).items()
+            for name, configs in bus_topics.topic_configs(self.config).items()
         }
         admin.create_topics(topics, timeout_ms=20_000, wait_for_metadata=True)
         admin.close()
@@ -188,7 +190,7 @@ class Pipeline:
     def events(self) -> list[dict[str, Any]]:
         """Every event on the bus, in order within each partition, repeats included."""
         every_event = []
-        with bus.Reader(self.config, [bus.topics(self.config).events], "beginning") as reader:
+        with Reader(self.config, [bus_topics.topics(self.config).events], "beginning") as reader:
             deadline = Deadline.after_s(30)
             while True:
                 every_event += [json.loads(record.value or b"") for record in reader.poll(200)]

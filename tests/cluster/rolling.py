@@ -11,8 +11,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming import bus
-from streaming.bus import BusError, Sender
+from streaming.bus import bus_topics, keys
+from streaming.bus.connection import BusError
+from streaming.bus.sender import Sender
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Config
 from tests.cluster.broker_client import BrokerClient, Key
@@ -161,12 +162,12 @@ class LiveTwin(Background):
 
     def run(self) -> None:
         try:
-            topic = bus.topics(self.config).snapshots
+            topic = bus_topics.topics(self.config).snapshots
             with watching(self.config.cluster.bootstrap) as watch, Sender(self.config) as sender:
                 while not self.over.wait(BETWEEN_CYCLES_S):
                     self.state = watch.look()
                     message = codec.encode(self.state)
-                    sender.send(topic, bus.key(self.config.cluster.name, 0), message)
+                    sender.send(topic, keys.key(self.config.cluster.name, 0), message)
                     with suppress(BusError):  # brokers of the bus are restarted as well
                         sender.flush(5_000)
                         self.cycles += 1

@@ -15,12 +15,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming import bus
-from streaming.bus import Sender
+from streaming.bus import bus_topics
+from streaming.bus.sender import Sender
 from streaming.history.archive.delta import ArchiveTables
 from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, REPLICAS
 from streaming.lab.cluster import LocalCluster
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.archive.bus import CLUSTER, SHARDS, Program, SimulatedBus
 from tests.archive.test_feed import assert_equal, rows_by_key
 from tests.waiting import until
@@ -36,7 +37,7 @@ class Running:
 
     def __init__(self, config: Config, folder: Path) -> None:
         self.bus, self.folder = SimulatedBus(), folder / "archive"
-        self._topics, self._sender = bus.topics(config), Sender(config)
+        self._topics, self._sender = bus_topics.topics(config), Sender(config)
         self._sent = self._events_sent = 0
         self._log = folder / "archive.log"
         path = str(folder / "twin.toml")
@@ -94,7 +95,7 @@ def running(cluster: LocalCluster, tmp_path: Path) -> Iterator[Running]:
         """
     )
     config = load(path, {})
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     started = Running(config, tmp_path)
     yield started
     started.end(signal.SIGKILL)

@@ -11,10 +11,13 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streaming import bus
-from streaming.archive.observations import observations
-from streaming.bus import BusError, Reader, Record, Sender
-from streaming.bus.clients import Since
+from streaming.bus import bus_topics, keys
+from streaming.bus.connection import BusError
+from streaming.bus.keys import Record
+from streaming.bus.observed import observations
+from streaming.bus.reader import Reader, Since
+from streaming.bus.sender import Sender
+from streaming.bus.shards import with_known_shards, with_shards_of_snapshots
 from streaming.checks import check
 from streaming.checks.bus import of_bus
 from streaming.cli.tail import tail
@@ -63,13 +66,13 @@ def read_all(reader: Reader, count: int) -> list[Record]:
 
 def test_topics_are_described_as_soon_as_a_broker_knows_them(config: Config) -> None:
     """Right after their creation a broker may not know them: their replicas are not "none"."""
-    creator = threading.Timer(1, bus.ensure_topics, [config])
+    creator = threading.Timer(1, bus_topics.ensure_topics, [config])
     creator.start()
     try:
-        described = bus.describe_topics(config)
+        described = bus_topics.describe_topics(config)
     finally:
         creator.join()
-    assert list(described) == list(bus.topics(config))
+    assert list(described) == list(bus_topics.topics(config))
     replicas = [len(p["replica_nodes"]) for t in described.values() for p in t["partitions"]]
     assert replicas == [3] * 12
 
@@ -79,7 +82,7 @@ def test_topics_are_created_once_by_many_at_a_time(config: Config) -> None:
 
     def create() -> None:
         try:
-            bus.ensure_topics(config)
+            bus_topics.ensure_topics(config)
         except BusError as error:
             errors.append(error)
 
@@ -89,10 +92,10 @@ def test_topics_are_created_once_by_many_at_a_time(config: Config) -> None:
     for creator in creators:
         creator.join()
     assert errors == []
-    bus.ensure_topics(config)
-    described = bus.describe_topics(config)
+    bus_topics.ensure_topics(config)
+    described = bus_topics.describe_topics(config)
     assert [len(t["partitions"]) for t in described.values()] == [4, 4, 4]
-    snapshots = ConfigResource(ConfigResourceType.TOPIC, bus.topics(config).snapshots)
+    snapshots = ConfigResource(ConfigResourceType.TOPIC, bus_topics.topics(config).snapshots)
     with KafkaAdminClient(bootstrap_servers=config.cluster.bootstrap) as admin:
         # Each request may go to a broker that does not know the topic yet.
         until(lambda: "compact" in str(admin.describe_configs([snapshots])), 20, "it is not")
@@ -101,16 +104,16 @@ def test_topics_are_created_once_by_many_at_a_time(config: Config) -> None:
 def test_a_topic_that_cannot_be_created_is_one_line(config: Config) -> None:
     many = Config(cluster=config.cluster, bus=BusConfig(prefix="bus-rf", replication_factor=9))
     with pytest.raises(BusError, match=r"^bus topic bus-rf\.\w+: cannot be created: ") as refusal:
-        bus.ensure_topics(many)
+        bus_topics.ensure_topics(many)
     assert "\n" not in str(refusal.value)
 
 
 def test_messages_of_a_key_are_read_in_the_order_they_were_sent(config: Config) -> None:
-    bus.ensure_topics(config)
-    topic = bus.topics(config).observations
+    bus_topics.ensure_topics(config)
+    topic = bus_topics.topics(config).observations
     with Sender(config) as sender:
         for i in range(200):
-            sender.send(topic, bus.key("real", i % 4), str(i).encode())
+            sender.send(topic, keys.key("real", i % 4), str(i).encode())
         sender.flush(10_000)
         assert sender.failures == 0
     with Reader(config, [topic], "beginning") as reader:
@@ -118,13 +121,13 @@ def test_messages_of_a_key_are_read_in_the_order_they_were_sent(config: Config) 
         assert reader.caught_up()
     assert len(records) == 200
     for shard in range(4):
-        mine = [int(r.value or b"") for r in records if r.key == bus.key("real", shard)]
+        mine = [int(r.value or b"") for r in records if r.key == keys.key("real", shard)]
         assert mine == list(range(shard, 200, 4))
 
 
 def test_a_reader_starts_at_the_end_or_a_number_of_records_before_it(config: Config) -> None:
-    bus.ensure_topics(config)
-    topic = bus.topics(config).events
+    bus_topics.ensure_topics(config)
+    topic = bus_topics.topics(config).events
     with Sender(config) as sender:
         for i in range(10):
             sender.send(topic, b"one key", str(i).encode())
@@ -139,8 +142,8 @@ def test_a_reader_starts_at_the_end_or_a_number_of_records_before_it(config: Con
 
 def test_what_was_observed_in_a_span_is_read_while_the_bus_goes_on(config: Config) -> None:
     """Whoever fills a gap of the archive does not read on to an end that moves away."""
-    bus.ensure_topics(config)
-    topic, key, minute_ms = bus.topics(config).observations, bus.key("real", 1), 60_000
+    bus_topics.ensure_topics(config)
+    topic, key, minute_ms = bus_topics.topics(config).observations, keys.key("real", 1), 60_000
     written_ms = [int(time.time() * 1_000) - n * minute_ms for n in range(30, 0, -1)]
     with Sender(config) as sender:
         producer = sender._producer
@@ -157,23 +160,23 @@ def test_what_was_observed_in_a_span_is_read_while_the_bus_goes_on(config: Confi
 
 def test_a_topic_that_is_not_there_is_said(config: Config) -> None:
     with pytest.raises(BusError, match=r"there is no topic .*collector creates it") as refusal:
-        Reader(config, [bus.topics(config).events], "end")
+        Reader(config, [bus_topics.topics(config).events], "end")
     assert refusal.value.topic_missing
 
 
 def test_a_reader_waits_until_the_broker_that_it_asks_knows_a_new_topic(config: Config) -> None:
-    creator = threading.Timer(0.3, bus.ensure_topics, [config])
+    creator = threading.Timer(0.3, bus_topics.ensure_topics, [config])
     creator.start()
     try:
-        with Reader(config, [bus.topics(config).events], "end", known_within_s=60) as reader:
+        with Reader(config, [bus_topics.topics(config).events], "end", known_within_s=60) as reader:
             assert reader.poll(100) == []
     finally:
         creator.join()
 
 
 def test_a_reader_says_that_its_topic_has_vanished(config: Config) -> None:
-    bus.ensure_topics(config)
-    topic = bus.topics(config).events
+    bus_topics.ensure_topics(config)
+    topic = bus_topics.topics(config).events
 
     def vanished() -> BusError | None:
         try:
@@ -192,47 +195,47 @@ def test_a_reader_says_that_its_topic_has_vanished(config: Config) -> None:
 
 
 def test_another_number_of_shards_than_recorded_is_refused(config: Config) -> None:
-    assert bus.recorded_shards(config) is None
-    bus.check_shards(config)
-    bus.ensure_topics(config)
-    assert bus.recorded_shards(config) is None
-    topic = bus.topics(config).observations
+    assert bus_topics.recorded_shards(config) is None
+    bus_topics.check_shards(config)
+    bus_topics.ensure_topics(config)
+    assert bus_topics.recorded_shards(config) is None
+    topic = bus_topics.topics(config).observations
     with Sender(config) as sender:
-        sender.send(topic, bus.key("real", 0), frame(0, shards=8, at_ms=1_000))
-        sender.send(topic, bus.key("real", 1), frame(1, shards=4, at_ms=2_000))
-        sender.send(topic, bus.key("other", 1), frame(1, shards=9, at_ms=9_000, cluster="other"))
-        sender.send(topic, bus.key("real", 2), b"junk")
+        sender.send(topic, keys.key("real", 0), frame(0, shards=8, at_ms=1_000))
+        sender.send(topic, keys.key("real", 1), frame(1, shards=4, at_ms=2_000))
+        sender.send(topic, keys.key("other", 1), frame(1, shards=9, at_ms=9_000, cluster="other"))
+        sender.send(topic, keys.key("real", 2), b"junk")
         sender.flush(10_000)
-    assert bus.recorded_shards(config) == 4
-    bus.check_shards(config)
+    assert bus_topics.recorded_shards(config) == 4
+    bus_topics.check_shards(config)
     five = Config(cluster=config.cluster, bus=BusConfig(prefix=config.bus.prefix, shards=5))
     with pytest.raises(BusError, match=r"bus.shards is 5, .* written with 4: set bus.shards = 4"):
-        bus.check_shards(five)
+        bus_topics.check_shards(five)
 
 
 def test_a_number_of_shards_that_is_not_set_is_the_recorded_one(config: Config) -> None:
     is_open = Config(
         cluster=config.cluster, bus=BusConfig(prefix=config.bus.prefix, shards=SHARDS_BY_SIZE)
     )
-    bus.ensure_topics(is_open)
-    assert bus.with_known_shards(is_open) is None
+    bus_topics.ensure_topics(is_open)
+    assert with_known_shards(is_open) is None
     with Sender(is_open) as sender:
-        names = bus.topics(is_open)
-        sender.send(names.observations, bus.key("real", 0), frame(0, shards=4, at_ms=1_000))
+        names = bus_topics.topics(is_open)
+        sender.send(names.observations, keys.key("real", 0), frame(0, shards=4, at_ms=1_000))
         sender.flush(10_000)
-        known = bus.with_known_shards(is_open)
+        known = with_known_shards(is_open)
         assert known is not None
         assert known.bus.shards == 4
         # Readers may have no right to read observations, and there is no snapshot yet.
-        assert bus.with_shards_of_snapshots(is_open) is None
-        sender.send(names.snapshots, bus.key("real", 0), frame(0, shards=4, at_ms=1_000))
+        assert with_shards_of_snapshots(is_open) is None
+        sender.send(names.snapshots, keys.key("real", 0), frame(0, shards=4, at_ms=1_000))
         sender.flush(10_000)
-        assert bus.with_shards_of_snapshots(is_open) == known
+        assert with_shards_of_snapshots(is_open) == known
 
 
 def test_a_full_buffer_is_refused_and_counted(config: Config) -> None:
-    bus.ensure_topics(config)
-    topic = bus.topics(config).observations
+    bus_topics.ensure_topics(config)
+    topic = bus_topics.topics(config).observations
     with Sender(config, buffer_bytes=1_000) as sender:
         with pytest.raises(BusError, match="send buffer, which is full"):
             sender.send(topic, b"k", bytes(2_000))
@@ -242,20 +245,20 @@ def test_a_full_buffer_is_refused_and_counted(config: Config) -> None:
 
 
 def test_a_message_too_large_is_one_line(config: Config) -> None:
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     with (
         Sender(config) as sender,
         pytest.raises(BusError, match=r"observations: .*larger") as refusal,
     ):
-        sender.send(bus.topics(config).observations, b"k", bytes(2_000_000))
+        sender.send(bus_topics.topics(config).observations, b"k", bytes(2_000_000))
     assert "\n" not in str(refusal.value)
 
 
 def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
     whole: LocalCluster, config: Config
 ) -> None:
-    bus.ensure_topics(config)
-    topic = bus.topics(config).observations
+    bus_topics.ensure_topics(config)
+    topic = bus_topics.topics(config).observations
     with (
         Sender(config, give_up_ms=90_000) as sender,
         Reader(config, [topic], "end") as reader,
@@ -265,7 +268,7 @@ def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
         deadline = Deadline.after_s(60)
         while sent < 40:
             for shard in range(4):
-                sender.send(topic, bus.key("real", shard), str(sent).encode())
+                sender.send(topic, keys.key("real", shard), str(sent).encode())
                 sent += 1
             try:
                 sender.flush(20_000)
@@ -293,8 +296,8 @@ def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
 def test_a_flush_that_takes_too_long_says_how_much_waits(
     whole: LocalCluster, config: Config
 ) -> None:
-    bus.ensure_topics(config)
-    topic = bus.topics(config).observations
+    bus_topics.ensure_topics(config)
+    topic = bus_topics.topics(config).observations
     with Sender(config) as sender:
         sender.send(topic, b"k", b"first")
         sender.flush(10_000)
@@ -312,8 +315,8 @@ def test_a_flush_that_takes_too_long_says_how_much_waits(
 def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
     whole: LocalCluster, config: Config
 ) -> None:
-    bus.ensure_topics(config)
-    topic = bus.topics(config).observations
+    bus_topics.ensure_topics(config)
+    topic = bus_topics.topics(config).observations
     with Sender(config, give_up_ms=3_000) as sender, Reader(config, [topic], "end") as reader:
         sender.send(topic, b"k", b"before")
         sender.flush(10_000)
@@ -383,11 +386,11 @@ def test_check_without_a_cluster_says_so_and_fails() -> None:
 
 
 def test_tail_prints_frames_from_the_beginning(config: Config) -> None:
-    bus.ensure_topics(config)
-    topic = bus.topics(config).observations
+    bus_topics.ensure_topics(config)
+    topic = bus_topics.topics(config).observations
     with Sender(config) as sender:
         for shard in range(4):
-            sender.send(topic, bus.key("real", shard), frame(shard))
+            sender.send(topic, keys.key("real", shard), frame(shard))
         sender.flush(10_000)
     out = io.StringIO()
     tail(config, "observations", "beginning", 4, out)

@@ -8,7 +8,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streaming import bus
+from streaming.bus import bus_topics
 from streaming.checks.bus import of_bus
 from streaming.checks.bus_settings import cost_of
 from streaming.lab.cluster import LocalCluster
@@ -42,7 +42,7 @@ def alter(config: Config, topic: str, **settings: str) -> None:
 
 def test_every_setting_has_a_cost() -> None:
     config = Config(cluster=ClusterConfig(bootstrap="localhost:1"))
-    for name, settings in bus.topic_configs(config).items():
+    for name, settings in bus_topics.topic_configs(config).items():
         short = name.removeprefix(f"{config.bus.prefix}.")
         assert [s for s in settings if cost_of(short, s) is None] == []
 
@@ -65,9 +65,9 @@ def test_a_difference_is_said_with_its_cost_and_the_command_that_mends_it(
     cluster: LocalCluster, topic: str, setting: str, value: str, cost: str
 ) -> None:
     config = configured(cluster, f"settings-{topic}")
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     name = f"settings-{topic}.{topic}"
-    wanted = bus.topic_configs(config)[name][setting]
+    wanted = bus_topics.topic_configs(config)[name][setting]
     alter(config, name, **{setting: value})
     until(lambda: said(config) != [FINE], otherwise="the difference is not found")
     [finding] = [str(each) for each in of_bus(config) if f"bus topic {name}" in str(each)]
@@ -85,7 +85,7 @@ def test_a_difference_is_said_with_its_cost_and_the_command_that_mends_it(
 
 def test_a_better_value_than_needed_is_no_difference(cluster: LocalCluster) -> None:
     config = configured(cluster, "settings-better")
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     alter(config, "settings-better.events", retention_ms="-1", max_message_bytes="20000000")
     assert said(config) == [FINE]
 
@@ -101,7 +101,7 @@ def test_a_min_isr_that_stops_writes_is_said(
     cluster: LocalCluster, min_isr: str, expected: str
 ) -> None:
     config = configured(cluster, f"settings-isr-{min_isr}")
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     name = f"settings-isr-{min_isr}.events"
     alter(config, name, min_insync_replicas=min_isr)
     until(lambda: said(config) != [FINE], otherwise="the difference is not found")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from streaming import bus
-from streaming.bus import Sender
+from streaming.bus import bus_topics, keys
+from streaming.bus.sender import Sender
 from streaming.cli.main import main
 from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.saving import Recorded
@@ -41,11 +41,11 @@ def save(config: Config, *arguments: str) -> Result:
 
 def write(config: Config, recorded: Recorded) -> None:
     """The observations and events, as collector and query write them, and those of another."""
-    names = bus.topics(config)
+    names = bus_topics.topics(config)
     with Sender(config) as sender:
         for shard, observation in recorded.messages:
-            sender.send(names.observations, bus.key("sim", shard), observation)
-            sender.send(names.observations, bus.key("other", shard), message([]))
+            sender.send(names.observations, keys.key("sim", shard), observation)
+            sender.send(names.observations, keys.key("other", shard), message([]))
         for event in recorded.events:
             sender.send(names.events, b"sim/topic-0-0-1", event)
             sender.send(names.events, b"other/topic-0-0-1", event)
@@ -55,7 +55,7 @@ def write(config: Config, recorded: Recorded) -> None:
 def test_what_the_bus_keeps_becomes_a_capsule(config: Config, tmp_path: Path) -> None:
     start_ms = time.time_ns() // 1_000_000 - CYCLES * INTERVAL_MS
     recorded = a_recording(CYCLES, SHARDS, start_ms=start_ms)
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     write(config, recorded)
     begin, end = time_text(start_ms + 2 * INTERVAL_MS), time_text(start_ms + 6 * INTERVAL_MS)
     span = ("--from", begin, "--to", end)
@@ -70,7 +70,7 @@ def test_what_the_bus_keeps_becomes_a_capsule(config: Config, tmp_path: Path) ->
         found = opened.replay.view(start_ms + 5 * INTERVAL_MS)
         assert found.complete
         plain = [state.partitions for state in found.view.states]
-        assert opened.manifest.own_topics == tuple(bus.topics(config))
+        assert opened.manifest.own_topics == tuple(bus_topics.topics(config))
         assert b"topic-0-0" in b"".join(map(codec.encode, found.view.states))
 
     done = save(config, *span, "--anonymize", str(tmp_path / "other"))
@@ -87,7 +87,7 @@ def test_what_the_bus_keeps_becomes_a_capsule(config: Config, tmp_path: Path) ->
 
 
 def test_a_bus_without_observations_is_one_line(config: Config, tmp_path: Path) -> None:
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     done = save(config, "--from", "-1m", str(tmp_path / "c"))
     assert done.exit_code == 1
     assert "the bus keeps no observation of all shards: does the collector run?" in done.output

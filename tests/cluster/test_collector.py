@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
-from streaming import bus
-from streaming.bus import Reader
+from streaming.bus import bus_topics, keys
+from streaming.bus.reader import Reader
 from streaming.collector.cycle.collector import Collector, run
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.wire.brokers import BrokerConnections
@@ -365,8 +365,8 @@ def test_what_runs_arrives_on_the_bus_under_its_shards_key(
     cluster: LocalCluster, topics: dict[str, str]
 ) -> None:
     config = configured(cluster)
-    bus.ensure_topics(config)
-    name = bus.topics(config).observations
+    bus_topics.ensure_topics(config)
+    name = bus_topics.topics(config).observations
     with Reader(config, [name], "end") as reader:
         run(config, cycles=3)
         records = []
@@ -379,10 +379,10 @@ def test_what_runs_arrives_on_the_bus_under_its_shards_key(
     cycles: dict[int, set[int]] = {}
     for record in records:
         for frame in frames.decode(record.value or b"").frames:
-            assert record.key == bus.key("real", frame.header.shard)
+            assert record.key == keys.key("real", frame.header.shard)
             cycles.setdefault(frame.header.cycle, set()).add(frame.header.shard)
     assert cycles == {cycle: set(range(4)) for cycle in (1, 2, 3)}
-    assert bus.recorded_shards(config) == 4
+    assert bus_topics.recorded_shards(config) == 4
 
 
 def test_a_program_that_is_terminated_ends_its_cycle_and_leaves(

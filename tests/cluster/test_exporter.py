@@ -16,10 +16,12 @@ import httpx2
 import msgspec
 import pytest
 
-from streaming import bus
+from streaming.bus import bus_topics, keys
+from streaming.bus.sender import Sender
 from streaming.lab.cluster import LocalCluster
 from streaming.lab.processes import free_base_port
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.waiting import until
 from tests.web import get
@@ -66,17 +68,17 @@ def exporting(path: Path) -> Iterator[Callable[[str], str]]:
 def send(config: Config, state: ShardState, *, in_parts: bool = False) -> None:
     whole = codec.encode(state)
     messages = codec.encode_parts(state, len(whole) // 2) if in_parts else [whole]
-    with bus.Sender(config) as sender:
+    with Sender(config) as sender:
         for part, message in enumerate(messages):
-            key = bus.key("sim", state.shard) + (f"/{part}".encode() if part else b"")
-            sender.send(bus.topics(config).snapshots, key, message)
+            key = keys.key("sim", state.shard) + (f"/{part}".encode() if part else b"")
+            sender.send(bus_topics.topics(config).snapshots, key, message)
         sender.flush(10_000)
 
 
 def send_event(config: Config, **event: str) -> None:
-    with bus.Sender(config) as sender:
+    with Sender(config) as sender:
         message = msgspec.json.encode({"cluster": "sim", **event})
-        sender.send(bus.topics(config).events, b"sim/refused", message)
+        sender.send(bus_topics.topics(config).events, b"sim/refused", message)
         sender.flush(10_000)
 
 
@@ -92,7 +94,7 @@ def first_event(config: Config) -> Any:
 
 def test_what_is_on_the_bus_is_served_and_served_again_after_a_restart(configured: Path) -> None:
     config = load(configured, {})
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     shards = [SimulatedShard(SHAPE, 1, "sim", n, SHARDS) for n in range(SHARDS)]
 
     def observed(shard: SimulatedShard, before: ShardState | None = None) -> ShardState:
@@ -113,8 +115,8 @@ def test_what_is_on_the_bus_is_served_and_served_again_after_a_restart(configure
         until(lambda: served("/healthz") == "ok\n", WITHIN_S)
         assert total(served) == everything
         assert 'kafka_twin_up{cluster="sim"} 1' in served("/metrics")
-        with bus.Sender(config) as sender:
-            sender.send(bus.topics(config).snapshots, b"sim/0", b"garbage")
+        with Sender(config) as sender:
+            sender.send(bus_topics.topics(config).snapshots, b"sim/0", b"garbage")
             sender.flush(10_000)
         for _ in range(2):  # sent twice, counted once
             send_event(config, id="1", kind="observation_refused", reason="bytes")

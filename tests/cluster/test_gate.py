@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 from kafka import KafkaAdminClient
 
-from streaming import bus
+from streaming.bus import bus_topics, keys
+from streaming.bus.reader import Reader
 from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
 from streaming.lab.cluster import LocalCluster
@@ -49,7 +50,7 @@ def watch(cluster: LocalCluster) -> Iterator[Watch]:
 def verdict(watch: Watch, broker: int) -> RestartAnswer:
     """The gate's answer for what the twin sees now; topics of other tests may have one replica."""
     store = SnapshotStore(CATALOG, watch.state.cluster, 1)
-    store.take_snapshot(bus.key(watch.state.cluster, 0), codec.encode(watch.look()))
+    store.take_snapshot(keys.key(watch.state.cluster, 0), codec.encode(watch.look()))
     allowed = frozenset({Reason.ONE_REPLICA, Reason.NO_SPARE_REPLICA})
     return judge(store.publish(), [broker], Terms(allowed=allowed), time.time_ns() // 1_000_000)
 
@@ -101,8 +102,8 @@ def call(config: Config, *arguments: str) -> Result:
 
 def of_events(config: Config) -> list[dict[str, Any]]:
     """All that is in the topic of events."""
-    topic = bus.topics(config).events
-    with bus.Reader(config, [topic], "beginning") as reader:
+    topic = bus_topics.topics(config).events
+    with Reader(config, [topic], "beginning") as reader:
         found = []
         while not reader.caught_up():
             found += reader.poll(200)
@@ -116,7 +117,7 @@ def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalClust
     )
     nothing = ask(config, "--broker", "1")
     assert (nothing.exit_code, nothing.output.count("\n")) == (2, 1)
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
 
     def written(*parts: Partition) -> None:
         state = a_state(*parts, at_ms=time.time_ns() // 1_000_000, brokers=(1, 2, 3))
@@ -146,7 +147,7 @@ def test_a_plan_and_whether_all_are_in_sync_come_from_the_bus_too(cluster: Local
         cluster=ClusterConfig(name="c", bootstrap=cluster.bootstrap),
         bus=BusConfig(prefix="gate-plan", shards=1, replication_factor=1),
     )
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     assert call(config, "plan", "roll").exit_code == 2  # no snapshot
 
     def written(*parts: Partition, ago_ms: int = 0) -> None:

@@ -24,7 +24,7 @@ from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST_TIERED, BrokerCli
 from tests.cluster.topics import TIERED, produce
 from tests.waiting import PATIENCE, patience, until
 from twin.engine import frames
-from twin.tables.columns import BROKER_METRICS
+from twin.tables.broker_columns import BROKER_METRICS
 
 pytestmark = pytest.mark.cluster
 

@@ -29,7 +29,7 @@ from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, 
 from tests.cluster.broker_client import BrokerClient
 from tests.cluster.topics import TIERED, produce
 from tests.waiting import until
-from twin.tables.columns import BROKER_METRICS
+from twin.tables.broker_columns import BROKER_METRICS
 
 pytestmark = pytest.mark.cluster
 

@@ -19,7 +19,8 @@ from typing import Final
 
 import pytest
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.reader import Reader
 from streaming.bus.view import SnapshotStore
 from streaming.history.capsules.recording import recorded
 from streaming.history.stepping import nothing_yet, stepped
@@ -99,7 +100,7 @@ def replayed(config: Config, catalog: Catalog) -> Mapping[At, bytes]:
 def served(config: Config, catalog: Catalog) -> Mapping[At, bytes]:
     """The state of every shard, as a reader of the bus has it after each message."""
     store, encoded = SnapshotStore(catalog, config.cluster.name, config.bus.shards), {}
-    with bus.Reader(config, [bus.topics(config).snapshots], "beginning") as reader:
+    with Reader(config, [bus_topics.topics(config).snapshots], "beginning") as reader:
         while not reader.caught_up():
             for record in reader.poll(200):
                 store.take_snapshot(record.key, record.value)

@@ -14,7 +14,8 @@ from typing import Final
 
 import pytest
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.reader import Reader
 from streaming.runtime.kafka import clients
 from tests.cluster.broker_client import BrokerClient
 from tests.cluster.pipeline import LIVE_S, STARTS_WITHIN_S, Pipeline
@@ -45,9 +46,9 @@ COMMANDS: Final = (
 
 def cycles(pipeline: Pipeline, since_ms: int) -> list[int]:
     """When the cycles since then were observed."""
-    topic = bus.topics(pipeline.config).observations
+    topic = bus_topics.topics(pipeline.config).observations
     observed: set[int] = set()
-    with bus.Reader(pipeline.config, [topic], 400) as reader:
+    with Reader(pipeline.config, [topic], 400) as reader:
         while not reader.caught_up():
             for record in reader.poll(200):
                 with suppress(ValueError):  # garbage that a test has sent

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from streaming import bus
+from streaming.bus import keys
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.questions.pairs import pairs
@@ -60,7 +60,7 @@ def seen(cluster: LocalCluster) -> ClusterView:
         twin.look()
         state = twin.look()
     store = SnapshotStore(CATALOG, state.cluster, 1)
-    assert store.take_snapshot(bus.key(state.cluster, 0), codec.encode(state))
+    assert store.take_snapshot(keys.key(state.cluster, 0), codec.encode(state))
     return store.publish()
 
 

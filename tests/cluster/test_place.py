@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 from click.testing import CliRunner, Result
 
-from streaming import bus
+from streaming.bus import bus_topics
 from streaming.cli.main import main
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
@@ -52,7 +52,7 @@ def test_after_the_planned_moves_no_partition_goes_with_its_rack(
         cluster=ClusterConfig(name="real", bootstrap=racks.bootstrap),
         bus=BusConfig(shards=1, replication_factor=3),
     )
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     with watching(racks.bootstrap) as twin:
         twin.look()
         write(config, twin.look())

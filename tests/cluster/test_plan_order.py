@@ -18,8 +18,9 @@ import pytest
 from click.testing import CliRunner, Result
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
-from streaming import bus
-from streaming.bus import Reader
+from streaming.bus import bus_topics
+from streaming.bus.keys import key
+from streaming.bus.reader import Reader
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.cli.main import main
 from streaming.lab.cluster import LocalCluster
@@ -42,7 +43,7 @@ from tests.cluster.watching import Watch, environment_of, keys, watching
 from tests.waiting import until
 from twin.builtin import CATALOG
 from twin.engine import codec
-from twin.questions.local_log import of_topic
+from twin.questions.whatif_settings import of_topic
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.tiering.coverage import Coverage
 
@@ -91,7 +92,7 @@ def config(cluster: LocalCluster, request: pytest.FixtureRequest) -> Config:
         cluster=ClusterConfig(name="real", bootstrap=cluster.bootstrap),
         bus=BusConfig(prefix=request.node.name, shards=1, replication_factor=1),
     )
-    bus.ensure_topics(made)
+    bus_topics.ensure_topics(made)
     return made
 
 
@@ -178,7 +179,7 @@ def test_the_planned_order_makes_kafka_elect_the_warm_replica_and_saves_every_re
 def view_of(twin: Watch) -> ClusterView:
     """The newest observation as readers of the bus have it."""
     store = SnapshotStore(CATALOG, twin.state.cluster, 1)
-    store.take_snapshot(bus.key(twin.state.cluster, 0), codec.encode(twin.look()))
+    store.take_snapshot(key(twin.state.cluster, 0), codec.encode(twin.look()))
     return store.publish()
 
 
@@ -211,7 +212,7 @@ def test_a_watch_keeps_the_order_and_gives_the_original_back_when_all_are_warm(
         thread.join(60)
     assert not thread.is_alive()
     events = []
-    with Reader(config, [bus.topics(config).events], "beginning") as reader:
+    with Reader(config, [bus_topics.topics(config).events], "beginning") as reader:
         until(lambda: events.extend(reader.poll(500)) or len(events) >= 2, 20, "no events")
     written = [json.loads(record.value or b"") for record in events]
     assert [(e["kind"], e["before"], e["after"]) for e in written] == [
@@ -227,8 +228,8 @@ def test_of_two_watches_that_start_at_once_one_goes_on(config: Config) -> None:
         with pytest.raises(PlanError, match="another plan order --watch runs"):
             WatchLock(config)
         with KafkaConsumer(
-            bus.topics(config).events, group_id=bus.watch_group(config), client_id="later",
-            bootstrap_servers=config.cluster.bootstrap, enable_auto_commit=False,
+            bus_topics.topics(config).events, group_id=bus_topics.watch_group(config),
+            client_id="later", bootstrap_servers=config.cluster.bootstrap, enable_auto_commit=False,
         ) as second:  # fmt: skip
             holders = until(lambda: holding(config, first, second), 60)
         assert len(holders) == 1
@@ -239,7 +240,7 @@ def test_of_two_watches_that_start_at_once_one_goes_on(config: Config) -> None:
 def holding(config: Config, first: WatchLock, second: KafkaConsumer) -> list[str]:
     """The locks that hold, once two members are in the group; each asks Kafka as it goes on."""
     second.poll(timeout_ms=200)
-    has_second = TopicPartition(bus.topics(config).events, 0) in second.assignment()
+    has_second = TopicPartition(bus_topics.topics(config).events, 0) in second.assignment()
     try:
         first.check()
     except PlanError:

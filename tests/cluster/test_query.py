@@ -14,9 +14,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.reader import Reader
+from streaming.bus.sender import Sender
 from streaming.lab.cluster import LocalCluster
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.bench.deployment import START_MS, Simulated, send
 from tests.spark_platform.observed import Following, replayed
 from tests.spark_platform.story import Story
@@ -93,12 +96,12 @@ def query(config: Config, tmp_path: Path) -> Iterator[Query]:
 def test_a_repartitioned_query_writes_what_one_without_a_stop_does(
     config: Config, query: Query, tmp_path: Path
 ) -> None:
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     query.start()
-    names = bus.topics(config)
+    names = bus_topics.topics(config)
     with (
-        bus.Sender(config) as sender,
-        bus.Reader(config, [names.snapshots, names.events], "beginning") as reader,
+        Sender(config) as sender,
+        Reader(config, [names.snapshots, names.events], "beginning") as reader,
     ):
         following = Following(config, reader)
         story = Story(Simulated(REPLICAS, SHARDS), config, sender, following, query)
@@ -137,7 +140,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from streaming.query.query import QueryError, run
 from streaming.runtime import jars, logs
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 logs.configure()
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
 spark = builder.config("spark.jars", ",".join(map(str, jars.ensure("spark")))).getOrCreate()
@@ -162,8 +165,8 @@ print(len(spark.streams.active), "active;", spark.range(3).count(), "rows")
 def test_of_a_query_that_is_ended_in_a_session_that_was_there_nothing_is_left(
     config: Config, tmp_path: Path
 ) -> None:
-    bus.ensure_topics(config)
-    with bus.Sender(config) as sender:
+    bus_topics.ensure_topics(config)
+    with Sender(config) as sender:
         send(config, sender, Simulated(REPLICAS, SHARDS).encoded(START_MS))
     done = subprocess.run(
         [sys.executable, "-c", IN_A_SESSION, str(tmp_path / "twin.toml")],
@@ -178,7 +181,7 @@ def test_of_a_query_that_is_ended_in_a_session_that_was_there_nothing_is_left(
         "it ended without a reason",
         "0 active; 3 rows",
     ]
-    with bus.Reader(config, [bus.topics(config).snapshots], "beginning") as reader:
+    with Reader(config, [bus_topics.topics(config).snapshots], "beginning") as reader:
         following = Following(config, reader)
         until(lambda: following.poll() or len(following.whole(START_MS)) == SHARDS)
     assert not (tmp_path / "checkpoint" / "heartbeat").exists()

@@ -24,7 +24,7 @@ from kafka.admin import (
     ResourceType,
 )
 
-from streaming import bus
+from streaming.bus import bus_topics
 from streaming.checks import check
 from streaming.checks.bus import of_bus
 from streaming.collector.cycle.collector import Collector, run
@@ -79,7 +79,7 @@ def guarded(
     home = tmp_path_factory.mktemp("guarded")
     node = LocalCluster(home, nodes=1, base_port=free_base_port(), settings=SETTINGS)
     with running(node, request.session) as cluster:
-        bus.ensure_topics(config(cluster, "admin"))
+        bus_topics.ensure_topics(config(cluster, "admin"))
         arguments = {"bootstrap_servers": cluster.bootstrap, **login("admin")}
         with KafkaAdminClient(**arguments) as admin:
             admin.create_topics({"data": {"num_partitions": 2}}, wait_for_metadata=True)
@@ -165,7 +165,7 @@ def test_what_needs_more_is_unknown_and_said(guarded: LocalCluster) -> None:
 
 def test_what_is_observed_arrives_on_the_bus(guarded: LocalCluster) -> None:
     run(config(guarded, "watcher"), cycles=1)
-    assert bus.recorded_shards(config(guarded, "watcher")) == 2
+    assert bus_topics.recorded_shards(config(guarded, "watcher")) == 2
 
 
 def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
@@ -232,7 +232,9 @@ def test_a_plan_without_the_right_is_one_line_and_with_it_is_applied(
 def test_a_watch_without_the_right_to_its_group_is_one_line(guarded: LocalCluster) -> None:
     watcher = config(guarded, "watcher")
     describe = acl(ACLOperation.DESCRIBE, ResourcePattern(ResourceType.GROUP, "*"))
-    read = acl(ACLOperation.READ, ResourcePattern(ResourceType.GROUP, bus.watch_group(watcher)))
+    read = acl(
+        ACLOperation.READ, ResourcePattern(ResourceType.GROUP, bus_topics.watch_group(watcher))
+    )
     with KafkaAdminClient(bootstrap_servers=guarded.bootstrap, **login("admin")) as admin:
         admin.create_acls([describe])  # as the collector has it: that is not enough
         try:

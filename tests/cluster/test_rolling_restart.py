@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from streaming import bus
+from streaming.bus import bus_topics
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.cluster.broker_client import (
@@ -76,7 +76,7 @@ def twin(five: LocalCluster) -> Iterator[LiveTwin]:
         cluster=ClusterConfig(name="real", bootstrap=five.bootstrap),
         bus=BusConfig(prefix="roll", shards=1, partitions=1, replication_factor=3),
     )
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     with LiveTwin(config=config) as live:
         until(lambda: live.cycles > 2 or live.failure, 60, "the twin does not begin")
         yield live

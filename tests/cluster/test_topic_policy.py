@@ -10,10 +10,11 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streaming import bus
-from streaming.bus import BusError
+from streaming.bus import bus_topics
+from streaming.bus.connection import BusError
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.broker_classes import on_the_class_path
 
 pytestmark = pytest.mark.cluster
@@ -58,7 +59,7 @@ def test_what_is_refused_can_be_left_out_by_the_lines_that_the_errors_name(
         lines = [f"[bus.topics.{topic}]\n" + "\n".join(of) for topic, of in by_topic.items()]
         text = "[bus]\nprefix = 'managed'\n" + "\n".join(lines)
         try:
-            bus.ensure_topics(configured(tmp_path, strict, text))
+            bus_topics.ensure_topics(configured(tmp_path, strict, text))
         except BusError as error:
             return str(error)
         return ""
@@ -109,8 +110,8 @@ def test_a_value_that_is_out_of_range_can_be_another(strict: LocalCluster, tmp_p
         segment.bytes = 26214400
     """
     with pytest.raises(BusError, match=r"minimum allowed value of 52428800: another value, or"):
-        bus.ensure_topics(configured(tmp_path, strict, text))
-    bus.ensure_topics(configured(tmp_path, strict, text.replace("26214400", "52428800")))
+        bus_topics.ensure_topics(configured(tmp_path, strict, text))
+    bus_topics.ensure_topics(configured(tmp_path, strict, text.replace("26214400", "52428800")))
     assert overridden(strict, "small.snapshots")["segment.bytes"] == "52428800"
 
 
@@ -119,4 +120,4 @@ def test_replicas_that_are_refused_lead_to_their_setting(
 ) -> None:
     text = "[bus]\nprefix = 'replicas'\nreplication_factor = 2\n"
     with pytest.raises(BusError, match=r"factor of 2 .*: set bus\.replication_factor to "):
-        bus.ensure_topics(configured(tmp_path, strict, text))
+        bus_topics.ensure_topics(configured(tmp_path, strict, text))

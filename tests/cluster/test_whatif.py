@@ -8,8 +8,8 @@ import time
 import pytest
 from click.testing import CliRunner, Result
 
-from streaming import bus
-from streaming.bus import Sender, snapshots
+from streaming.bus import bus_topics, keys, snapshots
+from streaming.bus.sender import Sender
 from streaming.cli.main import main
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Exposition
@@ -44,8 +44,8 @@ def write(config: Config, state: ShardState, limit_bytes: int = 1 << 20) -> int:
     parts = codec.encode_parts(state, limit_bytes)
     with Sender(config) as sender:
         for part, message in enumerate(parts):
-            key = bus.key(config.cluster.name, 0) + (f"/{part}".encode() if part else b"")
-            sender.send(bus.topics(config).snapshots, key, message)
+            key = keys.key(config.cluster.name, 0) + (f"/{part}".encode() if part else b"")
+            sender.send(bus_topics.topics(config).snapshots, key, message)
         sender.flush(10_000)
     return len(parts)
 
@@ -58,7 +58,7 @@ def test_a_bus_that_does_not_exist_is_one_line(config: Config) -> None:
 
 
 def test_a_bus_without_a_snapshot_is_one_line(config: Config) -> None:
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     done = ask(config, "lose", "--broker", "1")
     assert done.exit_code == 1
     assert "snapshots of 0 of 1 shards of cluster c: do collector and query run?" in done.output
@@ -66,7 +66,7 @@ def test_a_bus_without_a_snapshot_is_one_line(config: Config) -> None:
 
 
 def test_the_newest_snapshot_is_asked_whole(config: Config) -> None:
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     write(config, a_state(Partition(), at_ms=1_000_000_000_000))
     now_ms = time.time_ns() // 1_000_000
     state = a_state(*(Partition("t", n) for n in range(50)), at_ms=now_ms)
@@ -88,7 +88,7 @@ def test_the_newest_snapshot_is_asked_whole(config: Config) -> None:
 
 
 def test_an_old_snapshot_is_asked_and_said_to_be_old(config: Config) -> None:
-    bus.ensure_topics(config)
+    bus_topics.ensure_topics(config)
     write(config, a_state(Partition(), at_ms=1_000_000_000_000))
     done = ask(config, "bootstrap", "--broker", "2")
     assert done.exit_code == 0, done.output

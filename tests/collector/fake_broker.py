@@ -25,27 +25,21 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
-    DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
-    DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
-    ListTransactionsRequest,
     ListTransactionsResponse,
 )
 from kafka.protocol.consumer import (
-    FetchRequest,
     FetchResponse,
-    ListOffsetsRequest,
     ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
 from kafka.protocol.metadata import (
@@ -55,30 +49,26 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
+from streaming.collector.sources import ABOUT
 from tests.collector import fake_groups
 from tests.collector.fake_groups import FakeCoordinator, Group
 
-REQUESTS = fake_groups.REQUESTS | {
-    request.API_KEY: request
-    for request in (
-        FetchRequest,
-        ListOffsetsRequest,
-        OffsetForLeaderEpochRequest,
-        MetadataRequest,
-        ApiVersionsRequest,
-        DescribeConfigsRequest,
-        DescribeLogDirsRequest,
-        DescribeQuorumRequest,
-        ListPartitionReassignmentsRequest,
-        DescribeClusterRequest,
-        DescribeTopicPartitionsRequest,
-        AlterPartitionReassignmentsRequest,
-        ElectLeadersRequest,
-        DescribeProducersRequest,
-        DescribeTransactionsRequest,
-        ListTransactionsRequest,
-    )
+REQUESTS = {
+    **{need.message.API_KEY: need.message for about in ABOUT.values() for need in about.needs},
+    **fake_groups.REQUESTS,
+    **{
+        request.API_KEY: request
+        for request in (
+            MetadataRequest,
+            ApiVersionsRequest,
+            DescribeClusterRequest,
+            AlterPartitionReassignmentsRequest,
+            ElectLeadersRequest,
+        )
+    },
 }
+"""What a fake broker offers: the requests that sources declare, and what else is asked in tests."""
+
 UNKNOWN_TOPIC = 3
 NOT_LEADER_OR_FOLLOWER = 6
 FENCED_LEADER_EPOCH = 74
@@ -214,10 +204,11 @@ class FakeBroker(FakeCoordinator):
             def handle(self) -> None:
                 broker._connections.append(self.request)
                 is_stuck = False  # a broker answers in order: nothing after what it leaves out
+                is_first = True
                 with contextlib.suppress(OSError):
                     while (frame := _frame(self.request)) is not None:
-                        answer = None if is_stuck else broker._answer(frame)
-                        is_stuck = answer is None
+                        answer = None if is_stuck else broker._answer(frame, is_first)
+                        is_stuck, is_first = answer is None, False
                         if answer is not None:
                             self.request.sendall(answer)
 
@@ -242,17 +233,28 @@ class FakeBroker(FakeCoordinator):
     def asked_of(self, api: Any) -> list[Any]:
         return [request for key, request in self.asked if key == api.API_KEY]
 
-    def _answer(self, frame: bytes) -> bytes | None:
+    def _answer(self, frame: bytes, is_first: bool) -> bytes | None:
         key, version, correlation_id = struct.unpack(">hhi", frame[:8])
-        if self.silent is True or (isinstance(self.silent, set) and key in self.silent):
+        # A client begins with ApiVersions: a test means those that a source sends.
+        is_handshake = is_first and key == ApiVersionsRequest.API_KEY
+        is_silent = isinstance(self.silent, set) and key in self.silent and not is_handshake
+        if self.silent is True or is_silent:
             return None
         request = REQUESTS[key].decode(frame, version=version, header=True)
         self.asked.append((key, request))
-        make = self.answers.get(key) or getattr(self, f"_{REQUESTS[key].name}")
+        own = None if is_handshake else self.answers.get(key)
+        make = own or getattr(self, f"_{REQUESTS[key].name}", self.by_schema)
         response = make(request, version)
-        response.API_VERSION = version
+        is_refusal = key == ApiVersionsRequest.API_KEY and response.error_code
+        response.API_VERSION = 0 if is_refusal else version  # any client can read it (KIP-511)
         response.with_header(correlation_id=correlation_id)
         return bytes(response.encode(header=True, framed=True))
+
+    def by_schema(self, request: Any, _: int, error: int = 0) -> Any:
+        """The schema's defaults: nothing is there, and nothing is wrong but for the ``error``."""
+        kind = request.header.get_response_class()[None]
+        error = CLUSTER_AUTHORIZATION_FAILED if kind.API_KEY in self.world.denied else error
+        return kind(error_code=error) if error else kind()
 
     def _ApiVersionsRequest(self, _: Any, version: int) -> Any:  # noqa: N802
         key = ApiVersionsResponse.ApiVersion

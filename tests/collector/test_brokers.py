@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import DescribeClusterRequest
-from kafka.protocol.consumer import ListOffsetsRequest
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest, MetadataResponse
 
 from streaming.collector.problem import TIMEOUT, timeout
 from streaming.collector.wire.brokers import (
@@ -146,6 +146,23 @@ def test_kept_bytes_are_the_codecs_with_another_correlation_id() -> None:
     request.with_header(correlation_id=4_242, client_id="me")
     expected = bytes(request.encode(framed=True, header=True))
     assert EncodedRequest.encode(everything(), 12, "me").encoded(4_242) == expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "throttled"),
+    [
+        (ListOffsetsRequest(), 1, False),
+        (ListOffsetsRequest(), 2, True),
+        (OffsetForLeaderEpochRequest(), 2, True),
+        (DescribeClusterRequest(), 0, True),
+        (DescribeQuorumRequest(), 1, False),
+        (ApiVersionsRequest(), 4, False),  # it is behind a list there
+    ],
+)
+def test_the_schema_says_which_responses_begin_with_a_throttle_time(
+    request_: Any, version: int, throttled: bool
+) -> None:
+    assert EncodedRequest.encode(request_, version).throttled is throttled
 
 
 def test_replacing_bytes_that_are_not_there_as_often_as_said_is_a_bug() -> None:

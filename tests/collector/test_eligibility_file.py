@@ -15,7 +15,8 @@ from streaming.checks.cluster import of_cluster
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.settings.eligibility_file import EligibilityFile
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import ClusterConfig, Config, EligibilityConfig, load
+from streaming.runtime.config import ClusterConfig, Config, EligibilityConfig
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.stop import on_hangup_signal
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.waiting import AMPLE_MS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streaming.bus import shard_of
+from streaming.bus.bus_topics import shard_of
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.sources.groups import GroupSource

@@ -30,7 +30,7 @@ from tests.collector.fake_broker import Partition, Topic, World, fake_cluster
 from tests.collector.fake_exporter import NEVER_S, TEXT, Exporter
 from tests.waiting import AMPLE_MS, patient_ms, until
 from twin.engine import frames
-from twin.tables.columns import BROKER_METRICS
+from twin.tables.broker_columns import BROKER_METRICS
 from twin.tables.observations import BrokerMetricsFrame
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataResponse
 
-from streaming.bus import shard_of
+from streaming.bus.bus_topics import shard_of
 from streaming.collector import listing
 from streaming.collector.listing import PartitionListing
 from twin.tables.enums import ReplicaFlags

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from streaming.collector.scraping.scrape import scrape_all
-from streaming.runtime.config import CollectorConfig, ConfigError, load
+from streaming.runtime.config import CollectorConfig, ConfigError
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import without_secrets
 from tests.collector.fake_exporter import Exporter
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.admin import DescribeLogDirsRequest
 
-from streaming.bus import BusError
+from streaming.bus.connection import BusError
 from streaming.collector.cycle.collector import Collector, collect
 from streaming.collector.cycle.metrics import CycleMetrics
 from streaming.collector.cycle.observation import CycleResult

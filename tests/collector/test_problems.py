@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,23 +15,21 @@ from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
-    DescribeProducersRequest,
-    DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
-    ListPartitionReassignmentsRequest,
 )
-from kafka.protocol.consumer import FetchRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest
 from structlog.testing import capture_logs
 
-from streaming.bus import BusError
+from streaming.bus.connection import BusError
 from streaming.checks.rights import WITHOUT
 from streaming.collector.cycle.collector import Collector, collect
 from streaming.collector.cycle.log import CycleLog
 from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.problem import Problem
-from streaming.collector.sources import ABOUT
+from streaming.collector.source import EveryBrokerSource
+from streaming.collector.sources import ABOUT, SOURCES
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.jmx import MetricsSource
+from streaming.collector.sources.metadata import MetadataSource
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import (
     BusConfig,
@@ -54,7 +53,8 @@ from tests.collector.fake_exporter import NEVER_S, Exporter
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group
 from tests.waiting import patient_ms
 
-DENIED_TOPIC, DENIED_CLUSTER = "TopicAuthorizationFailed", "ClusterAuthorizationFailed"
+DENIED_TOPIC = "TopicAuthorizationFailed"
+UNKNOWN_SERVER_ERROR = -1
 MOST_CYCLES = 60
 
 
@@ -151,6 +151,17 @@ def denied(api: Any) -> Callable[[Stage], Callable[[], object]]:
     def breaks(stage: Stage) -> Callable[[], object]:
         stage.world.denied.add(api.API_KEY)
         return stage.world.denied.clear
+
+    return breaks
+
+
+def failing(api: Any) -> Callable[[Stage], Callable[[], object]]:
+    def breaks(stage: Stage) -> Callable[[], object]:
+        brokers = stage.cluster.brokers.values()
+        for broker in brokers:
+            fails = partial(broker.by_schema, error=UNKNOWN_SERVER_ERROR)
+            broker.answers[api.API_KEY] = fails
+        return lambda: [broker.answers.clear() for broker in brokers]
 
     return breaks
 
@@ -267,43 +278,64 @@ def group_denied(stage: Stage) -> Callable[[], object]:
     return lambda: setattr(group, "error", 0)
 
 
-FAILURES = [
+OF_THEIR_OWN = [
     Failure("cluster", "Unreachable", all_silent, "silent"),
     Failure("metadata", "Timeout", all_silent, "silent"),
     Failure("broker", "Timeout", one_silent, "silent"),
     Failure("topics", DENIED_TOPIC, hidden),
     Failure("offsets", DENIED_TOPIC, no_offsets),
-    Failure("log dirs", DENIED_CLUSTER, denied(DescribeLogDirsRequest)),
     Failure("log dirs", "KafkaStorage", broken_disk, "failing"),
-    Failure("reassignments", DENIED_CLUSTER, denied(ListPartitionReassignmentsRequest)),
-    Failure("reassignments", "Timeout", silent(ListPartitionReassignmentsRequest), "silent"),
-    Failure("controller quorum", DENIED_CLUSTER, denied(DescribeQuorumRequest)),
-    Failure("controller quorum", "Timeout", silent(DescribeQuorumRequest), "silent"),
     Failure("eligible leader replicas", DENIED_TOPIC, denied(DescribeTopicPartitionsRequest)),
-    Failure("eligible leader replicas", "Timeout",
-            silent(DescribeTopicPartitionsRequest), "silent"),
-    Failure("topic configs", DENIED_TOPIC, denied(DescribeConfigsRequest)),
-    Failure("topic configs", "Timeout", silent(DescribeConfigsRequest), "silent"),
-    Failure("broker configs", DENIED_CLUSTER, denied(DescribeConfigsRequest)),
     Failure("broker configs", "Timeout", silent(DescribeConfigsRequest), "silent"),
     Failure("thresholds", "ContradictingPatterns", contradicting_patterns, "failing"),
     Failure("local start timestamps", DENIED_TOPIC, unreadable),
-    Failure("local start timestamps", "Timeout", silent(FetchRequest, local_start_moves), "silent"),
     Failure("leader epoch histories", DENIED_TOPIC, history_denied),
-    Failure("leader epoch histories", "Timeout",
-            silent(OffsetForLeaderEpochRequest, leader_epoch_moves), "silent"),
     Failure("epoch ends", DENIED_TOPIC, history_denied),
-    Failure("epoch ends", "Timeout",
-            silent(OffsetForLeaderEpochRequest, leader_epoch_moves), "silent"),
     Failure("transaction producers", DENIED_TOPIC, producers_denied),
-    Failure("transaction producers", "Timeout",
-            silent(DescribeProducersRequest, transaction_stays_open), "silent"),
     Failure("transactional ids", "TransactionalIdAuthorizationFailed", transactional_ids_denied),
     Failure("metrics", "HTTP503", exporter_fails(status=503), "failing"),
     Failure("metrics", "Timeout", exporter_fails(delay_s=NEVER_S), "silent"),
     Failure("groups", "GroupAuthorizationFailed", group_denied),
-    Failure("groups", "Timeout", silent(OffsetFetchRequest), "silent"),
-]  # fmt: skip
+]
+"""Failures that do not follow from the declaration of a source."""
+
+REASONS: dict[str, Callable[[Stage], object]] = {
+    "local start timestamps": local_start_moves,
+    "leader epoch histories": leader_epoch_moves,
+    "epoch ends": leader_epoch_moves,
+    "transaction producers": transaction_stays_open,
+    "transactional ids": transaction_stays_open,
+}
+"""What makes a source ask that asks nothing while all is well."""
+
+
+def ordinary() -> Iterator[Failure]:
+    """What follows from the declaration of a source: the right is missing, nobody answers.
+
+    The silence of brokers that are asked in each cycle is a problem of the brokers. A source of
+    theirs without a right reports what a broker has found wrong.
+    """
+    by_hand = {str(failure) for failure in OF_THEIR_OWN}
+    can_fail = {failure.source for failure in OF_THEIR_OWN}
+    declared = [(source, about) for source in SOURCES for about in source.about]
+    for source, about in declared:
+        if not about.needs or source is MetadataSource:
+            continue
+        api = about.needs[-1].message
+        asks_every_broker = issubclass(source, EveryBrokerSource)
+        found = []
+        if about.right is not None:
+            name = about.right.resource.title().replace("-", "")
+            found.append(Failure(about.name, f"{name}AuthorizationFailed", denied(api)))
+        elif asks_every_broker and about.name not in can_fail:
+            found.append(Failure(about.name, "Unknown", failing(api), "failing"))
+        if not asks_every_broker:
+            breaks = silent(api, REASONS.get(about.name, lambda _: None))
+            found.append(Failure(about.name, "Timeout", breaks, "silent"))
+        yield from (failure for failure in found if str(failure) not in by_hand)
+
+
+FAILURES = [*OF_THEIR_OWN, *{str(failure): failure for failure in ordinary()}.values()]
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=str)

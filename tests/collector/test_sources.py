@@ -17,7 +17,7 @@ from streaming.collector.sources import ABOUT, SOURCES
 from streaming.collector.sources.offsets import OffsetSource
 from streaming.collector.wire.brokers import BrokerResponse, EncodedRequest
 
-REQUEST = EncodedRequest(1, 0, flexible=False, encoded=bytes(20))
+REQUEST = EncodedRequest(1, 0, bytes(20), flexible=False, throttled=False)
 
 
 class Asking(EveryBrokerSource):

@@ -13,7 +13,8 @@ from docker.models.containers import Container
 from testcontainers.core.container import DockerContainer
 
 from streaming.lab.processes import free_base_port
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.jars import QUICK_SPARK
 from tests.cluster.pipeline import Metrics

@@ -19,11 +19,13 @@ import docker
 from docker.models.containers import Container
 from testcontainers.compose import DockerCompose
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.reader import Reader
 from streaming.lab.cluster import NodeStatus
 from streaming.lab.processes import free_base_port
 from streaming.lab.prometheus import with_short_waits
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline
 from tests.cluster.pipeline import Metrics
 from tests.waiting import until
@@ -196,7 +198,7 @@ class Stack:
     def events(self) -> list[dict[str, Any]]:
         """Every event once; repeats under one id must say the same."""
         by_id: dict[str, Mapping[str, Any]] = {}
-        with bus.Reader(self.config, [bus.topics(self.config).events], "beginning") as reader:
+        with Reader(self.config, [bus_topics.topics(self.config).events], "beginning") as reader:
             deadline = Deadline.after_s(60)
             while not reader.caught_up():
                 for record in reader.poll(200):

@@ -83,7 +83,7 @@ def test_spark_writes_its_checkpoint_also_where_somebody_looks_in_later(
 ):
     """Hadoop refuses a user without a name, but only once it writes."""
     code = (
-        "from streaming.runtime.config import load\n"
+        "from streaming.runtime.configuration.loading import load\n"
         "from streaming.query.session import spark_session\n"
         "with spark_session(load(None)) as spark:\n"
         "    spark.range(3).write.parquet('/var/lib/kafka-twin/written')\n"
@@ -111,7 +111,7 @@ def test_java_knows_the_public_authorities(engine: DockerClient, images, target:
 def test_a_mounted_file_wins_over_what_the_image_sets(engine: DockerClient, images, target: str):
     code = (
         "from pathlib import Path\n"
-        "from streaming.runtime.config import load\n"
+        "from streaming.runtime.configuration.loading import load\n"
         "Path('/tmp/twin.toml').write_text('[exporter]\\nhost = \"127.0.0.1\"\\n')\n"
         "for path in (None, Path('/tmp/twin.toml')):\n"
         "    config = load(path)\n"

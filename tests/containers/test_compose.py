@@ -19,7 +19,8 @@ from kafka.errors import KafkaError
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.exporter.own_metrics import OWN
-from streaming.lab.scripts.scenarios import Stage, failover
+from streaming.lab.scripts.scenarios import failover
+from streaming.lab.scripts.stage import Stage
 from streaming.lab.traffic import STEADY, TOPICS
 from streaming.runtime.jars import QUICK_SPARK
 from tests.cluster.broker_client import BrokerClient, Key, await_in_sync

@@ -43,7 +43,7 @@ def test_collector_and_exporter_go_without_spark_and_java(engine: DockerClient, 
 def test_spark_starts_without_network_or_a_disk_to_write_to(engine: DockerClient, images):
     """Jars are in the image: a query of Kafka is planned, as the query's own session does it."""
     code = (
-        "from streaming.runtime.config import load\n"
+        "from streaming.runtime.configuration.loading import load\n"
         "from streaming.query.session import spark_session\n"
         "with spark_session(load(None)) as spark:\n"
         "    stream = spark.readStream.format('kafka').option('kafka.bootstrap.servers', 'x:1')\n"

@@ -16,7 +16,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from deploy import bom, dist
-from deploy.chart.chart import CHART, version
+from deploy.dist import CHART, version
 
 SOME_TIME_S = "1800000000"
 

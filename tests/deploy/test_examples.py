@@ -29,12 +29,15 @@ from streaming.exporter.source import ViewSource
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import ExporterConfig
 from tests.builders import Partition, a_state
-from tests.deploy.test_kubernetes import ROOT, VERSIONS, Manifest
+from tests.deploy.test_kubernetes import ROOT, Manifest
 from tests.exporter.test_exporter import a_store
 from tests.twin.test_gate import quorum
 from tests.waiting import until
 from tests.web import get
 from twin.builtin import CATALOG
+
+VERSIONS = ("1.30.0", "1.34.0")
+"""Of Kubernetes: the oldest that the chart takes, and the newest with published schemas."""
 
 EXAMPLES: Final = ROOT / "deploy/examples"
 MANIFESTS: Final = [

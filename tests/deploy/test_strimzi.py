@@ -7,7 +7,8 @@ from typing import Any, Final
 import yaml
 
 from streaming.checks.rights import is_on, rights
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.deploy.test_kubernetes import ROOT
 
 FOLDER: Final = ROOT / "deploy/examples/strimzi"

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
-from streaming.bus import BusError
+from streaming.bus.connection import BusError
 from streaming.exporter.api import application
 from streaming.exporter.events import asked as asking
 from streaming.exporter.events.asked import AGAIN_AFTER_S, AskedGate, sending

@@ -12,7 +12,7 @@ import httpx2
 import msgspec
 import pytest
 
-from streaming.bus import Record
+from streaming.bus.keys import Record
 from streaming.bus.view import Event
 from streaming.exporter.api import application
 from streaming.exporter.events.log import Cursor, EventLog, position_of

@@ -54,7 +54,7 @@ from twin.engine import codec
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
 from twin.step import count_skipped, step, step_segments
-from twin.tables.columns import BROKER_METRICS
+from twin.tables.broker_columns import BROKER_METRICS
 from twin.tables.enums import PendingUpload, SegmentState
 
 MIB = 1 << 20

@@ -17,7 +17,9 @@ from kafka.errors import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from streaming import bus
+from streaming.bus import bus_topics, connection
+from streaming.bus.connection import BusError
+from streaming.bus.reader import Reader
 from streaming.exporter.server import SnapshotReader
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
@@ -57,7 +59,7 @@ def why_not_up(
     config = Config(
         cluster=ClusterConfig(name=CLUSTER, bootstrap=brokers.bootstrap), bus=BusConfig(shards=1)
     )
-    names = bus.topics(config)
+    names = bus_topics.topics(config)
     of_snapshots = Topic({number: stored().partitions[0] for number in range(snapshots)})
     brokers.world.topics = {names.observations: observations, names.snapshots: of_snapshots}
     exporter = SnapshotReader(config, lambda: None)
@@ -66,7 +68,7 @@ def why_not_up(
         exporter._store.take_snapshot(f"{CLUSTER}/0".encode(), codec.encode(state))
         exporter.publish(UNKNOWN)
     refreshed = Event()
-    with bus.Reader(config, [names.snapshots], "beginning") as reader:
+    with Reader(config, [names.snapshots], "beginning") as reader:
         then()
         reader._consumer._cluster.request_update().add_callback(lambda _: refreshed.set())
         assert refreshed.wait(60)
@@ -107,13 +109,13 @@ def test_before_the_first_snapshot_the_two_are_distinguished_as_well(
 
 def test_a_look_asks_for_all_topics_once_and_then_for_its_own(bus_brokers: FakeCluster) -> None:
     config = Config(cluster=ClusterConfig(name=CLUSTER, bootstrap=bus_brokers.bootstrap))
-    names = bus.topics(config)
+    names = bus_topics.topics(config)
     bus_brokers.world.topics = {names.snapshots: stored()}
 
     def asked_for_all() -> int:
         return sum(request.topics is None for request in bus_brokers[1].asked_of(MetadataRequest))
 
-    with bus.Reader(config, [names.snapshots], "beginning") as reader:
+    with Reader(config, [names.snapshots], "beginning") as reader:
         bus_brokers.world.topics[names.observations] = stored(now_ms())
         assert reader.has_records_since(names.observations, 0)
         asked = asked_for_all()
@@ -127,12 +129,12 @@ def test_a_look_asks_for_all_topics_once_and_then_for_its_own(bus_brokers: FakeC
     "error", [KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError, StaleMetadata]
 )
 def test_whatever_the_client_waited_for_in_vain_the_bus_does_not_answer(error: type) -> None:
-    assert bus.clients.failed(Config(), error("after 2 s")).unreachable
+    assert connection.failed(Config(), error("after 2 s")).unreachable
 
 
 def test_a_partition_of_snapshots_that_nobody_leads_is_named(bus_brokers: FakeCluster) -> None:
     def loses_its_broker() -> None:
-        name = bus.topics(Config()).snapshots
+        name = bus_topics.topics(Config()).snapshots
         bus_brokers.world.topics[name].partitions[0].leader = -1
 
     old_ms = now_ms() - 75_000
@@ -150,17 +152,17 @@ def test_a_reader_of_a_partition_that_nobody_leads_says_so_in_one_line(
     bus_brokers: FakeCluster,
 ) -> None:
     config = Config(cluster=ClusterConfig(name=CLUSTER, bootstrap=bus_brokers.bootstrap))
-    name = bus.topics(config).snapshots
+    name = bus_topics.topics(config).snapshots
     led = stored(now_ms()).partitions[0]
     bus_brokers.world.topics = {name: Topic({0: led, 1: Stored([9], leader=-1)})}
-    with pytest.raises(bus.BusError, match=rf"nobody leads {name}-1: is its broker away\?"):
-        bus.Reader(config, [name], "beginning")
+    with pytest.raises(BusError, match=rf"nobody leads {name}-1: is its broker away\?"):
+        Reader(config, [name], "beginning")
 
 
 def test_both_are_named_without_the_right_to_describe_observations(
     bus_brokers: FakeCluster,
 ) -> None:
-    bus_brokers.world.hidden = {bus.topics(Config()).observations}
+    bus_brokers.world.hidden = {bus_topics.topics(Config()).observations}
     why = why_not_up(bus_brokers, observations=stored(now_ms()), observed_at_ms=now_ms() - 75_000)
     assert why == "the newest observation is N s old: are the collector and the query running?"
 

@@ -18,7 +18,7 @@ from streaming.history.changes import ChangeTimes
 from streaming.history.moments import AT
 from streaming.history.past import Past, PastView
 from streaming.history.span import Span
-from streaming.runtime.clock import utc_text
+from streaming.runtime.quantities import utc_text
 from tests.asking import a_view
 from tests.builders import NOW_MS, Partition, a_state
 from tests.exporter.serving import served

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from deploy.chart.chart import CHART
+from deploy.dist import CHART
 from tests.kubernetes.tools import program
 
 CONFIG: Final = '[cluster]\nname = "west"\nbootstrap = "kafka-0:9092"\n'

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.chart.chart import CHART
+from deploy.dist import CHART
 from streaming.admission.gate import Gate
 from streaming.admission.kubernetes import Kubernetes
 from streaming.admission.own_metrics import OWN

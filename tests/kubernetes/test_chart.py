@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import copy
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
-from deploy.chart import chart, values
-from tests.deploy.test_kubernetes import OTHERS, VERSIONS
+from deploy import manifests
+from deploy.dist import CHART, ROOT, version
 from tests.kubernetes.charting import (
     ARCHIVED,
     CONFIG,
     EVERYTHING,
-    Manifest,
     RefusedError,
     helm,
     merged,
@@ -25,70 +24,24 @@ from tests.kubernetes.charting import (
     rendered,
     text_of,
 )
+from tests.kubernetes.tools import program
 
 pytestmark = pytest.mark.helm
 
 OPERATOR = merged(
     merged(EVERYTHING, "query.mode", "sparkOperator"), "query.checkpoint", "s3a://bucket/twin"
 )
-COMPONENT = "app.kubernetes.io/component"
-OF_HELM = ("helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/version",
-           "app.kubernetes.io/instance", "app.kubernetes.io/name")  # fmt: skip
 
 
-def keyed(objects: list[Manifest]) -> dict[tuple[str, str], Manifest]:
-    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+@pytest.fixture(scope="module")
+def made() -> dict[Path, str]:
+    return manifests.files(program("helm"))
 
 
-def plain(value: Any, key: str = "") -> Any:
-    """A manifest without the labels, annotations and defaults that a chart adds."""
-    if isinstance(value, list):
-        return [plain(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    found = {
-        k: plain(v, k)
-        for k, v in value.items()
-        if k not in (*OF_HELM, "imagePullPolicy", "checksum/config",
-                     "spark.kubernetes.container.image.pullPolicy")
-    }  # fmt: skip
-    if key == "spec" and found.get("type") == "ClusterIP":  # of a Service, the default
-        del found["type"]
-    return {k: v for k, v in found.items() if v != {} or k in ("podSelector", "namespaceSelector")}
-
-
-def without_empty_selectors(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            k: without_empty_selectors(v)
-            for k, v in value.items()
-            if not (k in ("matchLabels", "labels", "annotations") and v == {})
-        }
-    return [*map(without_empty_selectors, value)] if isinstance(value, list) else value
-
-
-@pytest.mark.parametrize("with_operator", [False, True])
-def test_it_has_the_objects_of_the_manifests_and_nothing_of_them_is_lost(with_operator: bool):
-    made = keyed(rendered(OPERATOR if with_operator else EVERYTHING))
-    mode = chart._OPERATOR if with_operator else chart._ONE_POD
-    other = chart._ONE_POD if with_operator else chart._OPERATOR
-    of_manifests = {
-        (each["kind"], each["metadata"]["name"]): (template, each)
-        for template in chart.TEMPLATES
-        if template.condition != other
-        for each in chart.manifests(template.manifest)
-    }
-    assert mode in {template.condition for template, _ in of_manifests.values()}
-    for key, (_, manifest) in of_manifests.items():
-        expected = copy.deepcopy(manifest)
-        if key == ("Deployment", "kafka-twin-exporter"):  # it reads the archive
-            [container] = expected["spec"]["template"]["spec"]["containers"]
-            container["image"] = "kafka-twin-spark:0.1.0"
-        if key[0] == "SparkApplication":
-            [driver] = expected["spec"]["driverSpec"]["podTemplateSpec"]["spec"]["containers"]
-            driver["env"][0]["value"] = "s3a://bucket/twin"
-        found = without_empty_selectors(plain(made[key]))
-        assert found == without_empty_selectors(plain(expected)), key
+@pytest.mark.parametrize("name", manifests.MANIFESTS)
+def test_a_manifest_is_what_helm_renders(made: dict[Path, str], name: str):
+    path = manifests.FOLDER / name
+    assert path.read_text() == made[path], "run: make manifests"
 
 
 @pytest.mark.parametrize("release", ["kafka-twin", "west"])
@@ -128,15 +81,6 @@ def test_the_webhook_of_another_release_and_namespace_is_reached_and_trusted():
     assert exporter == f"http://{service['metadata']['name']}:{port}"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("release", ["kafka-twin", "west"])
-@pytest.mark.parametrize("given", [EVERYTHING, OPERATOR], ids=["one pod", "operator"])
-def test_kubernetes_knows_every_field(given: dict[str, Any], release: str, version: str):
-    for each in rendered(given, release):
-        if each["apiVersion"] not in (*OTHERS, "grafana.integreatly.org/v1beta1"):
-            kubernetes_validate.validate(each, version, strict=True)
-
-
 @pytest.mark.parametrize(("archived", "policy"), [(False, "Always"), (True, "Never")])
 def test_an_exporter_is_pulled_as_its_image_says(archived: bool, policy: str):
     given = merged(
@@ -151,13 +95,13 @@ def test_an_exporter_is_pulled_as_its_image_says(archived: bool, policy: str):
 def test_helm_finds_nothing_to_say(tmp_path: Path):
     given = tmp_path / "values.yaml"
     given.write_text(yaml.dump(EVERYTHING))
-    assert "0 chart(s) failed" in helm("lint", "--strict", chart.CHART, "--values", given)
+    assert "0 chart(s) failed" in helm("lint", "--strict", CHART, "--values", given)
 
 
 def test_rules_and_dashboards_come_out_as_they_are():
     objects = rendered(EVERYTHING)
     rules = {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == "PrometheusRule"}
-    folder = chart.ROOT / "deploy" / "prometheus" / "rules"
+    folder = ROOT / "deploy" / "prometheus" / "rules"
     assert rules == {
         path.name.removesuffix(".rules.yml"): yaml.safe_load(path.read_text())
         for path in folder.glob("*.rules.yml")
@@ -167,7 +111,7 @@ def test_rules_and_dashboards_come_out_as_they_are():
         if each["kind"] == "ConfigMap" and each["metadata"]["name"].endswith("-dashboard"):
             texts |= each["data"]
             assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
-    files = (chart.ROOT / "grafana" / "dashboards").glob("*.json")
+    files = (ROOT / "grafana" / "dashboards").glob("*.json")
     assert texts == {path.name: path.read_text() for path in files}
     operator = merged(EVERYTHING, "dashboards.kind", "GrafanaDashboard")
     found = [o for o in rendered(operator) if o["kind"] == "GrafanaDashboard"]
@@ -213,44 +157,60 @@ NEEDS: dict[str, dict[str, Any]] = {
 """What a value needs beside it, to make a difference."""
 
 
-def another(value: values.Value) -> Any:
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+
+
+def values_of(defaults: Any, schema: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Path, default and schema of each value; a map whose names the schema leaves open is one."""
+    if "$ref" in schema:
+        schema = SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]
+    if defaults and "properties" in schema:
+        for name, of_name in schema["properties"].items():
+            if name != "global":  # Helm's own
+                yield from values_of(defaults[name], of_name, f"{path}.{name}".lstrip("."))
+    else:
+        yield path, defaults, schema
+
+
+def another(path: str, default: Any, schema: Any) -> Any:
     """A value that differs from the default."""
-    if value.path in ANOTHER:
-        return ANOTHER[value.path]
-    if "enum" in value.schema:
-        return next(each for each in value.schema["enum"] if each != value.default)
-    match value.schema["type"]:
+    if path in ANOTHER:
+        return ANOTHER[path]
+    if "enum" in schema:
+        return next(each for each in schema["enum"] if each != default)
+    match schema["type"]:
         case "boolean":
-            return not value.default
+            return not default
         case "integer":
-            return value.default + 1
+            return default + 1
         case "object":
             return {"labelled": "x"}
         case "array":
             return [{"name": "x"}]
-    return "7s" if value.path == "monitoring.interval" else "7Gi" if "size" in value.path else "x"
+    return "7s" if path == "monitoring.interval" else "7Gi" if "size" in path else "x"
 
 
-@pytest.mark.parametrize("value", values.VALUES, ids=lambda v: v.path)
-def test_every_value_makes_a_difference(value: values.Value):
+@pytest.mark.parametrize(("path", "default", "schema"), [*values_of(DEFAULTS, SCHEMA)])
+def test_every_value_makes_a_difference(path: str, default: Any, schema: Any):
     of_operator = ("query.checkpoint", "query.executors", "query.sparkConf")
-    given: dict[str, Any] = dict(OPERATOR if value.path in of_operator else EVERYTHING)
-    for path, needed in NEEDS.get(value.path, {}).items():
-        given = merged(given, path, needed)
-    other = another(value)
-    if value.path == "query.mode":
+    given: dict[str, Any] = dict(OPERATOR if path in of_operator else EVERYTHING)
+    for beside, needed in NEEDS.get(path, {}).items():
+        given = merged(given, beside, needed)
+    other = another(path, default, schema)
+    if path == "query.mode":
         given = merged(given, "query.checkpoint", "s3a://bucket/twin")
-    if value.path == "admission.certManager.enabled":
+    if path == "admission.certManager.enabled":
         with pytest.raises(RefusedError, match="existingSecret and caBundle have to be set"):
-            rendered(merged(given, value.path, other))
+            rendered(merged(given, path, other))
         return
-    if value.path.endswith(".enabled"):
+    if path.endswith(".enabled"):
         other = False  # all are on in what is given
     try:
         before = text_of(given)
     except RefusedError:  # it is needed
         before = ""
-    assert text_of(merged(given, value.path, other)) != before
+    assert text_of(merged(given, path, other)) != before
 
 
 @pytest.mark.parametrize(
@@ -291,7 +251,7 @@ def test_a_change_of_the_configuration_replaces_the_pods():
 
 
 def test_it_is_packaged_with_what_its_links_lead_to(tmp_path: Path):
-    helm("package", chart.CHART, "--destination", tmp_path)
+    helm("package", CHART, "--destination", tmp_path)
     [package] = tmp_path.iterdir()
-    assert package.name == f"kafka-twin-{chart.version()}.tgz"
+    assert package.name == f"kafka-twin-{version()}.tgz"
     assert rendered(EVERYTHING, chart=package) == rendered(EVERYTHING)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.chart.chart import CHART
+from deploy.dist import CHART
 from tests.kubernetes.api_server import Cluster
 from tests.kubernetes.charting import CONFIG, EVERYTHING, helm, merged, rendered
 

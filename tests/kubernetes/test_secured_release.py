@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.chart.chart import CHART, ROOT
+from deploy.dist import CHART, ROOT
 from tests.kubernetes.api_server import Cluster, KubectlError
 from tests.kubernetes.charting import Manifest, helm, rendered
 from tests.kubernetes.combinations import COMBINATIONS

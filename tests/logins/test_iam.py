@@ -14,7 +14,8 @@ import pytest
 
 from streaming.query.kafka_options import kafka_options
 from streaming.query.logins import iam as of_java
-from streaming.runtime.config import ConfigError, load
+from streaming.runtime.config import ConfigError
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.kafka import clients, iam_tokens
 from streaming.runtime.kafka.iam import Iam
 from streaming.runtime.kafka.tokens import TokenError

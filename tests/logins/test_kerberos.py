@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from streaming.query.kafka_options import kafka_options
-from streaming.runtime.config import ConfigError, load
+from streaming.runtime.config import ConfigError
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.kafka.kerberos import (
     Kerberos,
     KerberosError,

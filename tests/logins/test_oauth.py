@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from streaming.query.kafka_options import kafka_options
-from streaming.runtime.config import Config, ConfigError, load
+from streaming.runtime.config import Config, ConfigError
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.kafka import clients, tokens
 from streaming.runtime.kafka.oauth import OAuth
 from streaming.runtime.kafka.tokens import (

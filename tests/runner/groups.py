@@ -29,7 +29,7 @@ GROUPS: Final = (
     ),
     Group(
         "releases", "other Kafka releases, and a cluster's life", 1,
-        ("streaming/collector/", "tests/versions/", "docs/compatibility.json"),
+        ("streaming/collector/", "tests/versions/"),
     ),
     Group(
         "containers", "containers, an installed package, and Spark on several machines", 2,
@@ -43,7 +43,7 @@ GROUPS: Final = (
     Group(
         "kubernetes", "the webhook and the chart on a Kubernetes API server", 1,
         (
-            "deploy/chart/", "deploy/helm/", "deploy/kubernetes/", "deploy/examples/",
+            "deploy/helm/", "deploy/kubernetes/", "deploy/manifests", "deploy/examples/",
             "deploy/strimzi", "streaming/admission/",
         ),
     ),

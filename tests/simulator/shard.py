@@ -261,12 +261,8 @@ class SimulatedShard:
             replica_selector=np.full(len(ids), int(ReplicaSelector.RACK_AWARE)),
             follower_last_tiered_fetch=np.full(len(ids), 1),
             lag_time_max_ms=np.full(len(ids), 30_000),
-            copy_max_bytes_per_s=np.full(len(ids), UNKNOWN),
             retention_check_ms=np.full(len(ids), 300_000),
             fetch_wait_max_ms=np.full(len(ids), 500),
-            capacity_bytes_in_per_s=np.full(len(ids), UNKNOWN),
-            capacity_bytes_out_per_s=np.full(len(ids), UNKNOWN),
-            capacity_peak_percent=np.full(len(ids), UNKNOWN),
         )
 
     def _partitions(self) -> tuple[type[Table], pa.Table]:
@@ -297,11 +293,8 @@ class SimulatedShard:
             last_tiered_offset=tiered - 1,
             pending_upload_offset=tiered,
             pending_upload=np.full(len(end), int(PendingUpload.KNOWN)),
-            pending_upload_leader_epoch=np.full(len(end), UNKNOWN),
-            last_stable_offset=np.full(len(end), UNKNOWN),
             local_log_bytes=(end - local) * RECORD_BYTES,
             local_start_timestamp_ms=at_ms - (end - local) * MS_PER_RECORD,
-            error_code=np.zeros(len(end), np.int16),
         )
 
     def _fetches(self, at_ms: int) -> tuple[type[Table], pa.Table]:
@@ -331,7 +324,6 @@ class SimulatedShard:
             leader_end_offset=self._truth.end[row, leads[row]],
             leader_end_estimate_offset=self._truth.end[row, leads[row]],
             high_watermark=committed[row],
-            error_code=np.zeros(count, np.int16),
         )
 
     def _tier(self, at_ms: int) -> list[tuple[type[Table], pa.Table]]:
@@ -398,7 +390,6 @@ class SimulatedShard:
             coordinator=np.full(groups, 1),
             members=np.arange(groups) % 3,
             read_at_ms=np.full(groups, at_ms),
-            offsets_left_out=np.zeros(groups, np.int64),
         )
         read = rows(
             GroupOffsetsFrame,
@@ -426,7 +417,6 @@ class SimulatedShard:
             "retention_ms": 86_400_000,
             "retention_bytes": UNKNOWN,
             "replica_lag_time_max_ms": 30_000,
-            "fetch_processing_max_ms": UNKNOWN,
             "one_replica_accepted": 0,
             "elr_enabled": 0,
             "unclean_elections": 1,
@@ -437,7 +427,6 @@ class SimulatedShard:
             "segment_bytes": 1 << 30,
             "min_compaction_lag_ms": 0,
             "min_dirty_percent": 50,
-            "eligible_local_log_bytes": NOT_SET,
         }
         eligible = np.full(len(names), NOT_SET)
         eligible[0] = self.shape.eligible_ms

@@ -19,8 +19,8 @@ from typing import Final
 
 from kafka.errors import KafkaError
 
-from streaming.bus import shard_of
-from streaming.lab.scripts.scenarios import ScriptFailed
+from streaming.bus.bus_topics import shard_of
+from streaming.lab.scripts.stage import ScriptFailed
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka import clients

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.reader import Reader
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
@@ -124,7 +125,7 @@ def observed_ms(config: Config) -> dict[int, list[int]]:
     """
     times: dict[int, set[int]] = {shard: set() for shard in range(config.bus.shards)}
     deadline = Deadline.after_s(_READ_WITHIN_S)
-    with bus.Reader(config, [bus.topics(config).observations], "beginning") as reader:
+    with Reader(config, [bus_topics.topics(config).observations], "beginning") as reader:
         while not reader.caught_up():
             if deadline.is_over:
                 raise RecordError("the observations on the bus cannot be read in time")

@@ -17,9 +17,10 @@ from kafka import KafkaAdminClient
 
 from streaming.history.archive.delta import ArchiveTables
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.lab.scripts.scenarios import ScriptFailed, Stage
+from streaming.lab.scripts.stage import ScriptFailed, Stage
 from streaming.lab.traffic import TIERED, Traffic
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.supervise import Child, children, supervised
 from tests.soak.judge import Note, Span
 

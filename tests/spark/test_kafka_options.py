@@ -6,8 +6,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.kafka_options import UnsupportedSetting, kafka_options
-from streaming.query.query import REQUEST_TIMEOUT_MS, source_options
+from streaming.query.kafka_options import (
+    REQUEST_TIMEOUT_MS,
+    UnsupportedSetting,
+    kafka_options,
+    source_options,
+)
 
 
 def options(**client):

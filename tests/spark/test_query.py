@@ -4,8 +4,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from streaming.query.kafka_options import sink_options, source_options
 from streaming.query.progress import log_fields
-from streaming.query.query import _look_every_ms, _sink, source_options, whole_cycle_options
+from streaming.query.query import _look_every_ms, whole_cycle_options
 from streaming.query.session import SMALL_UP_TO_SHARDS, TASK_TRIES, _collector, _persistent
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 
@@ -35,9 +36,9 @@ def test_the_source_never_waits_long_for_one_broker_and_its_limits_fit_each_othe
 
 
 def test_the_sink_never_waits_half_a_minute_for_one_broker_unless_it_is_configured_to():
-    assert int(_sink(Config())["kafka.request.timeout.ms"]) <= 5_000
+    assert int(sink_options(Config())["kafka.request.timeout.ms"]) <= 5_000
     patient = Config(cluster=ClusterConfig(client={"request_timeout_ms": 20_000}))
-    assert _sink(patient)["kafka.request.timeout.ms"] == "20000"
+    assert sink_options(patient)["kafka.request.timeout.ms"] == "20000"
 
 
 def test_the_memory_of_rocksdb_is_not_called_the_state():

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import msgspec
 import pyarrow as pa
 
-from streaming import bus
+from streaming.bus.bus_topics import shard_of
 from streaming.query.remote_log.metadata import as_observations
 from streaming.query.remote_log.records import RecordRefused, decode
 from streaming.runtime.kafka.remote_log_access import TOPIC
@@ -150,7 +150,7 @@ def test_records_become_frames_of_their_topics_shard_in_order():
         for event in frame.rows.to_pylist():
             place = event["metadata_offset"], event["state"]
             events.setdefault(event["topic"], []).append(place)
-            assert frame.header.shard == bus.shard_of(event["topic"], 16)
+            assert frame.header.shard == shard_of(event["topic"], 16)
     assert events == {"kipon": [(10, 0), (12, 1), (13, 2)], "topic": [(11, 0)]}
 
 

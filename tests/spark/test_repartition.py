@@ -20,8 +20,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming import StreamingQuery, TwsTester
 
 from streaming.query.heartbeat import QueryRunsError, beating
+from streaming.query.kafka_options import OUTPUT
 from streaming.query.processor import TwinProcessor
-from streaming.query.query import OUTPUT, QueryError, _state_key
+from streaming.query.query import QueryError, _state_key
 from streaming.query.restarts import run_despite_passing_causes
 from streaming.query.session import _needed
 from streaming.query.state.checkpoint import CheckpointError

@@ -27,7 +27,7 @@ PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 PROBE = """
 import json, os, sys
 from streaming.query.session import spark_session
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 before = {before}
 python = os.environ.get("PYSPARK_PYTHON")

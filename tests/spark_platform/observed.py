@@ -9,8 +9,9 @@ from typing import Final
 from pyspark.sql import Row
 from pyspark.sql.streaming import TwsTester
 
-from streaming import bus
+from streaming.bus import bus_topics
 from streaming.bus.chains import Chain
+from streaming.bus.reader import Reader
 from streaming.query.processor import TwinProcessor
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import enabled_proposals
@@ -60,9 +61,9 @@ class Written:
 class Following(Written):
     """Snapshots and events that a query writes while it runs."""
 
-    def __init__(self, config: Config, reader: bus.Reader) -> None:
+    def __init__(self, config: Config, reader: Reader) -> None:
         super().__init__()
-        self._topics, self._reader = bus.topics(config), reader
+        self._topics, self._reader = bus_topics.topics(config), reader
 
     def poll(self) -> None:
         """Read what has come."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
-from streaming import bus
+from streaming.bus.sender import Sender
 from streaming.runtime.config import Config
 from tests.bench.deployment import START_MS, Simulated, send
 from tests.spark_platform.observed import Cycle, Following
@@ -33,7 +33,7 @@ class Story:
         self,
         simulated: Simulated,
         config: Config,
-        sender: bus.Sender,
+        sender: Sender,
         following: Following,
         driver: Driver,
     ) -> None:

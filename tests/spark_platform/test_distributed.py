@@ -16,10 +16,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming import bus
+from streaming.bus import bus_topics
+from streaming.bus.reader import Reader
+from streaming.bus.sender import Sender
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.packing.lines import SCRIPT
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from tests.bench.deployment import Simulated
 from tests.spark_platform import hdfs, machines
 from tests.spark_platform.hdfs import Hdfs
@@ -83,13 +86,13 @@ def test_executors_and_the_driver_are_killed_and_nothing_is_lost(
             starting = [pool.submit(each.start) for each in (broker, files, platform)]
         for each in starting:
             each.result()
-        bus.ensure_topics(config)
+        bus_topics.ensure_topics(config)
         twin = Twin(tmp_path, packing.result(), platform)
         ended.callback(twin.machine.kill)
         twin.start()
-        names = bus.topics(config)
-        sender = ended.enter_context(bus.Sender(config, buffer_bytes=1 << 28))
-        reader = bus.Reader(config, [names.snapshots, names.events], "beginning")
+        names = bus_topics.topics(config)
+        sender = ended.enter_context(Sender(config, buffer_bytes=1 << 28))
+        reader = Reader(config, [names.snapshots, names.events], "beginning")
         following = Following(config, ended.enter_context(reader))
         story = Story(Simulated(REPLICAS, SHARDS), config, sender, following, twin.machine)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streaming.lab.scripts.scenarios import ScriptFailed
+from streaming.lab.scripts.stage import ScriptFailed
 from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import Key
 from tests.strangers.judge import Partitions, differences, false_risks

@@ -17,9 +17,10 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import UnknownBrokerIdError
 
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.lab.scripts.scenarios import ScriptFailed
+from streaming.lab.scripts.stage import ScriptFailed
 from streaming.runtime import jars
-from streaming.runtime.config import Config, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.supervise import Child, children, supervised
 from tests.cluster.broker_client import BrokerClient, Key

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming import bus
-from streaming.bus import shard_of
+from streaming.bus import bus_topics, keys
+from streaming.bus.bus_topics import shard_of
+from streaming.bus.connection import BusError, settings
+from streaming.bus.sender import Sender
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, ConfigError
 from streaming.runtime.kafka import clients
 from streaming.runtime.kafka.bootstrapping import UnreachableError
@@ -38,11 +40,11 @@ def test_every_topic_has_a_shard(name: str, shards: int) -> None:
 
 
 def test_keys_name_cluster_and_shard() -> None:
-    assert bus.key("prod", 12) == b"prod/12"
+    assert keys.key("prod", 12) == b"prod/12"
 
 
 def test_topics_carry_the_prefix() -> None:
-    assert list(bus.topics(Config(bus=BusConfig(prefix="x")))) == [
+    assert list(bus_topics.topics(Config(bus=BusConfig(prefix="x")))) == [
         "x.observations",
         "x.snapshots",
         "x.events",
@@ -50,7 +52,7 @@ def test_topics_carry_the_prefix() -> None:
 
 
 def test_snapshots_are_compacted_and_the_rest_expires() -> None:
-    configs = bus.topic_configs(Config(bus=BusConfig(observations_retention_ms=600_000)))
+    configs = bus_topics.topic_configs(Config(bus=BusConfig(observations_retention_ms=600_000)))
     policies = {name.partition(".")[2]: c["cleanup.policy"] for name, c in configs.items()}
     assert policies == {"observations": "delete", "snapshots": "compact", "events": "delete"}
     assert configs["kafka-twin.observations"]["retention.ms"] == "600000"
@@ -63,10 +65,10 @@ CLUSTER = ClusterConfig(bootstrap="a:1, b:2", client={"security_protocol": "SSL"
 
 
 def test_the_bus_is_the_watched_cluster_unless_it_has_its_own_address() -> None:
-    same = bus.settings(Config(cluster=CLUSTER))
+    same = settings(Config(cluster=CLUSTER))
     assert same["bootstrap_servers"] == ["a:1", "b:2"]
     assert same["security_protocol"] == "SSL"
-    other = bus.settings(Config(cluster=CLUSTER, bus=BusConfig(bootstrap="c:3")))
+    other = settings(Config(cluster=CLUSTER, bus=BusConfig(bootstrap="c:3")))
     assert other["bootstrap_servers"] == ["c:3"]
     assert "security_protocol" not in other
 
@@ -111,8 +113,8 @@ def test_a_setting_that_cannot_be_is_named_and_its_value_never_shown(key: str, s
 
 def test_an_address_where_nobody_listens_is_one_line() -> None:
     nowhere = Config(cluster=ClusterConfig(bootstrap="127.0.0.1:1", client=IMPATIENT))
-    for use in (bus.ensure_topics, bus.recorded_shards, bus.Sender):
-        with pytest.raises(bus.BusError, match=r"^bus 127.0.0.1:1: .*REFUSED$") as error:
+    for use in (bus_topics.ensure_topics, bus_topics.recorded_shards, Sender):
+        with pytest.raises(BusError, match=r"^bus 127.0.0.1:1: .*REFUSED$") as error:
             use(nowhere)
         assert "\n" not in str(error.value)
 
@@ -131,8 +133,8 @@ def test_secrets_stay_out_of_errors() -> None:
             },
         ),
     )
-    with pytest.raises(bus.BusError) as error:
-        bus.Sender(secret)
+    with pytest.raises(BusError) as error:
+        Sender(secret)
     assert "hunter2" not in str(error.value)
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming import bus
-from streaming.runtime.config import Config, ConfigError, load
+from streaming.bus import bus_topics
+from streaming.runtime.config import Config, ConfigError
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.kafka import topic_settings
 
 
@@ -20,8 +21,8 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
 @pytest.mark.parametrize("name", ["segment.ms", '"segment.ms"'])
 def test_a_setting_of_a_topic_wins_with_and_without_quotes(name: str, tmp_path: Path) -> None:
     config = loaded(tmp_path, f"[bus.topics.snapshots]\n{name} = 600000\nmin.insync.replicas = 2")
-    assert bus.topic_configs(config)["kafka-twin.snapshots"] == {
-        **bus.topic_configs(Config())["kafka-twin.snapshots"],
+    assert bus_topics.topic_configs(config)["kafka-twin.snapshots"] == {
+        **bus_topics.topic_configs(Config())["kafka-twin.snapshots"],
         "segment.ms": "600000",
         "min.insync.replicas": "2",
     }
@@ -35,7 +36,7 @@ def test_default_leaves_each_setting_out_that_is_not_needed(tmp_path: Path) -> N
             f'{n} = "default"' for n in names if (topic, n) != ("snapshots", "cleanup.policy")
         ]
     config = loaded(tmp_path, "\n".join(lines))
-    assert bus.topic_configs(config) == {
+    assert bus_topics.topic_configs(config) == {
         "kafka-twin.observations": {},
         "kafka-twin.snapshots": {"cleanup.policy": "compact"},
         "kafka-twin.events": {},
@@ -43,7 +44,7 @@ def test_default_leaves_each_setting_out_that_is_not_needed(tmp_path: Path) -> N
 
 
 def test_the_settings_that_can_be_left_out_are_those_of_the_twin() -> None:
-    ours = bus.topic_configs(Config()).items()
+    ours = bus_topics.topic_configs(Config()).items()
     assert {topic.rpartition(".")[2]: set(configs) for topic, configs in ours} == {
         topic: set(names) for topic, names in topic_settings.OURS.items()
     }
@@ -56,7 +57,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         KAFKA_TWIN_BUS_TOPICS_SNAPSHOTS_SEGMENT_MS="default",
         KAFKA_TWIN_BUS_TOPICS_EVENTS_RETENTION_MS="86400000",
     )
-    configs = bus.topic_configs(config)
+    configs = bus_topics.topic_configs(config)
     assert "segment.ms" not in configs["kafka-twin.snapshots"]
     assert configs["kafka-twin.events"]["retention.ms"] == "86400000"
 
@@ -97,7 +98,7 @@ def test_what_would_break_the_twin_is_refused_by_name(text: str, says: str, tmp_
 
 def test_the_smallest_message_size_is_that_of_the_twin(tmp_path: Path) -> None:
     config = loaded(tmp_path, "[bus.topics.events]\nmax.message.bytes = 1048588")
-    assert bus.topic_configs(config)["kafka-twin.events"]["max.message.bytes"] == "1048588"
+    assert bus_topics.topic_configs(config)["kafka-twin.events"]["max.message.bytes"] == "1048588"
 
 
 @pytest.mark.parametrize(

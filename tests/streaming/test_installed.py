@@ -23,7 +23,7 @@ from tests.web import get
 pytestmark = [pytest.mark.spark, pytest.mark.containers]
 
 PLANS_A_QUERY: Final = """
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from streaming.query.session import spark_session
 with spark_session(load(None)) as spark:
     stream = spark.readStream.format('kafka').option('kafka.bootstrap.servers', 'x:1')

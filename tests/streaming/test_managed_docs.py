@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming import bus
-from streaming.runtime.config import load
+from streaming.bus import bus_topics
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.kafka import topic_settings
 from tests.collector.managed import SERVICES
 
@@ -30,7 +30,7 @@ def test_each_excerpt_is_a_configuration(title: str, tmp_path: Path) -> None:
     path = tmp_path / "twin.toml"
     path.write_text(EXCERPTS[title])
     config = load(path, {"KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD": "of-the-test"})
-    assert len(bus.topic_configs(config)) == 3
+    assert len(bus_topics.topic_configs(config)) == 3
 
 
 def test_each_service_has_a_section_an_excerpt_and_sources() -> None:
@@ -44,7 +44,7 @@ def test_each_service_has_a_section_an_excerpt_and_sources() -> None:
 def test_the_excerpt_of_msk_serverless_sets_only_what_may_be_set(tmp_path: Path) -> None:
     path = tmp_path / "twin.toml"
     path.write_text(EXCERPTS["Amazon MSK Serverless"])
-    configs = bus.topic_configs(load(path, {}))
+    configs = bus_topics.topic_configs(load(path, {}))
     assert {name for settings in configs.values() for name in settings} == MAY_BE_SET
 
 

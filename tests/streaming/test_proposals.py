@@ -20,7 +20,8 @@ from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.source import ViewSource
 from streaming.lab.screen import draw
 from streaming.questions.answer import WhatIfError
-from streaming.runtime.config import Config, ExporterConfig, load
+from streaming.runtime.config import Config, ExporterConfig
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.plugins import catalog_of
 from tests.asking import answered
 from tests.builders import (

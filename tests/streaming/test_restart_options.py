@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from streaming.bus import BusError
+from streaming.bus.connection import BusError
 from streaming.cli.restart_options import ask_until, since_option, terms_options
 from streaming.questions.restart import ALLOWABLE
 from twin.declarations.table import UNKNOWN

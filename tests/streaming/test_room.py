@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from streaming.questions import QUESTIONS
-from streaming.questions.room import room_lines, worst_of
+from streaming.questions.room.data import worst_of
+from streaming.questions.room.words import room_lines
 from tests.asking import a_view
 from tests.builders import Partition, brokers_frame, partitions_frame
 from tests.log_dir_frames import Directory, replica_dirs_frame

@@ -15,7 +15,7 @@ FOLDERS = ("twin", "streaming", "grafana", "docs", "deploy")
 """Where an addition may need an entry. Tests that use it as an example are not part of it."""
 
 GENERATED = (*(f"docs/{name}" for name in docs.PAGES), "grafana/dashboards/", "deploy/")
-DESCRIBES = ("docs/architecture.md", "docs/compatibility.json")
+DESCRIBES = ("docs/architecture.md", "tests/versions/compatibility.json")
 
 NAMED = {"risk", "election_rule"}
 """Decorators whose first argument is the name of a declaration, and of nothing else."""
@@ -29,14 +29,13 @@ METRICS = {
 TESTS = {
     "twin/rules/replication/isr_shrink_near.py": ["tests/twin/test_isr_shrink_near.py"],
     "twin/cluster_rules/disks/disk_skew.py": ["tests/twin/test_disk_skew.py"],
-    "streaming/collector/sources/quorum.py": [
-        "tests/collector/test_quorum.py",
-        "tests/collector/test_problems.py",
-    ],
+    "streaming/collector/sources/quorum.py": ["tests/collector/test_quorum.py"],
     "streaming/questions/min_isr.py": ["tests/streaming/test_min_isr.py"],
     "twin/proposals/kip501_election.py": ["tests/twin/test_election_rules.py"],
 }
 """The tests of an addition, by the file that is copied for it."""
+
+COLUMNS = "twin/tables/columns.py"
 
 
 def documented() -> dict[str, int]:
@@ -87,8 +86,13 @@ def test_an_addition_takes_as_many_files_as_documented(path):
     assert all((ROOT / test).exists() for test in TESTS[path])
 
 
+def test_a_column_takes_its_declaration_and_a_source():
+    """That it takes no more is in tests/collector/test_new_columns.py."""
+    assert documented()[COLUMNS] == 1 + documented()["streaming/collector/sources/quorum.py"]
+
+
 def test_every_documented_addition_is_counted():
-    assert set(documented()) == set(TESTS)
+    assert set(documented()) == {*TESTS, COLUMNS}
 
 
 @pytest.mark.parametrize("top", ["twin", "streaming"])

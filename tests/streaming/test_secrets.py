@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 from streaming.checks.finding import CheckResult
 from streaming.query.logins.jaas import jaas
 from streaming.runtime import logs
-from streaming.runtime.config import Config, _is_secret, load
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.secret_keys import is_secret
 from streaming.runtime.errors import UserError, forget_secrets, keep_secret, without_secrets
 from streaming.runtime.kafka import clients
 from tests.examples import examples
@@ -30,7 +32,7 @@ OF_SECTIONS = [
     f"KAFKA_TWIN_{section.name}_{field.name}".upper()
     for section in msgspec.structs.fields(Config)
     for field in msgspec.structs.fields(section.type)
-    if _is_secret(field.name)
+    if is_secret(field.name)
 ]
 OF_CLIENTS = [
     f"KAFKA_TWIN_{section}_CLIENT_{key}".upper()

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming import bus
-from streaming.bus.shards import shards_for, why_unfit
+from streaming.bus import bus_topics
+from streaming.bus.shards import await_shards, shards_for, why_unfit
 from streaming.collector.cycle.collector import choose_shards
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import CollectorConfig, Config, load
+from streaming.runtime.config import CollectorConfig, Config
+from streaming.runtime.configuration.loading import load
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
 from tests.waiting import AMPLE_MS, until
 
@@ -63,10 +64,10 @@ def test_a_collector_that_is_stopped_before_it_could_choose_ends(cluster: FakeCl
 
 def test_who_waits_for_the_number_says_so_and_can_be_stopped(cluster: FakeCluster) -> None:
     config = load(None, {"KAFKA_TWIN_CLUSTER_BOOTSTRAP": cluster.bootstrap})
-    cluster.world.topics = {name: Topic({0: Partition([1])}) for name in bus.topics(config)}
+    cluster.world.topics = {name: Topic({0: Partition([1])}) for name in bus_topics.topics(config)}
     stop, looked = threading.Event(), []
     waiting = threading.Thread(
-        target=lambda: bus.await_shards(config, stop, lambda: looked.append(True))
+        target=lambda: await_shards(config, stop, lambda: looked.append(True))
     )
     waiting.start()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from streaming import bus
+from streaming.bus.bus_topics import shard_of
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.encode import Deployment, RowCounts, messages
 from streaming.tap.topic_ids import LATER, Later, Topic
@@ -45,7 +45,7 @@ def decoded(
 def test_each_topics_rows_go_to_its_shard_under_its_name():
     lines = [opening(T0_MS, {0: 40, 1: 7}), stamped(T0_MS + 4, SHRINK), stamped(T0_MS + 5, SHRUNK)]
     by_shard = decoded(parsed(*lines))
-    orders, eu = (bus.shard_of(name, 4) for name in ("orders", "orders-eu"))
+    orders, eu = (shard_of(name, 4) for name in ("orders", "orders-eu"))
     fetches, changes = by_shard[orders, "fetches"], by_shard[eu, "isr_changes"]
     assert fetches.rows.column("topic").to_pylist() == ["orders"] * 2
     assert fetches.rows.column("topic_id").to_pylist() == [b"o" * 16] * 2
@@ -73,7 +73,7 @@ def test_rows_wait_for_a_topic_that_may_be_resolved_later():
     counts = RowCounts(Counter(), Counter())
     topics: dict[str, Topic | Later] = TOPICS | {TOPIC_ID: LATER}
     [(shard, _)] = messages(DEPLOYMENT, parser, topics.get, counts)
-    assert shard == bus.shard_of("orders-eu", 4), "the others go on"
+    assert shard == shard_of("orders-eu", 4), "the others go on"
     assert (parser.row_count, counts) == (1, RowCounts(Counter(isr_changes=1), Counter()))
 
     [((_, kind), frame)] = decoded(parser).items()

@@ -22,7 +22,7 @@ from twin.engine.state import ShardState
 from twin.rules.replication.isr_shrinks import IsrShrinks
 from twin.rules.replication.isr_verdicts import Evidence, Verdict
 from twin.step import step
-from twin.tables.columns import BROKER_METRICS
+from twin.tables.broker_columns import BROKER_METRICS
 from twin.tables.state import STALE_METRICS_MS, BrokerMetrics, Brokers
 
 READS = "remote_fetch_requests_per_s"

@@ -14,7 +14,6 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG, catalog
 from twin.declarations.declare import (
     Alert,
-    ByBroker,
     Metric,
     api_field,
     counter,
@@ -24,11 +23,11 @@ from twin.declarations.declare import (
     risk,
     rule,
 )
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import (
     Before,
     DeclarationError,
     Earlier,
-    Latest,
     Lazy,
     TableGroup,
     parameters,
@@ -144,8 +143,8 @@ class TestRefusals:
         with pytest.raises(DeclarationError) as refusal:
             rule(ages)
         assert str(refusal.value).endswith(
-            ".ages: parameter now_ms must be a table with a kind, or Before, Latest, Lazy, "
-            "Earlier, EachRule or ByKafka of one, a group of tables (TableGroup), NowMs, or Cycle"
+            ".ages: parameter now_ms must be a table with a kind, or Before, Earlier, "
+            "Lazy or EachRule of one, a group of tables (TableGroup), NowMs, or Cycle"
         )
 
     def test_observations_are_no_part_of_a_state(self):
@@ -191,7 +190,7 @@ class TestRefusals:
 
     def test_a_rule_may_need_what_its_own_table_was_before(self):
         @rule
-        def itself(before: Before[Ends], latest: Latest[Ends]) -> Ends:
+        def itself(before: Before[Ends], earlier: Earlier[Ends]) -> Ends:
             return before
 
         assert Ends in with_module(Ends, itself).rules
@@ -300,13 +299,13 @@ class TestRefusals:
             "risk loud: its alert gives way to louder, and nobody declares it"
         )
 
-    def test_the_earlier_table_for_anything_but_events(self):
+    def test_the_earlier_rows_of_a_table_that_is_not_stored_for_anything_but_events(self):
         @rule
-        def ends(was: Earlier[LeaderEnds]) -> Ends:
-            return Ends(was.offset)
+        def ends(earlier: Earlier[LeaderEnds]) -> Ends:
+            return Ends(earlier.offset)
 
         assert refused(Ends, ends) == (
-            "rule ends: parameter was reads an Earlier table, as only events can"
+            "rule ends: parameter earlier reads the Earlier leader_ends, which is not stored"
         )
 
         @event("compared")
@@ -314,15 +313,6 @@ class TestRefusals:
             return []
 
         assert "compared" in with_module(compared).events[-1].kinds
-
-    def test_the_latest_of_a_table_that_is_not_stored(self):
-        @rule
-        def ends(latest: Latest[LeaderEnds]) -> Ends:
-            return Ends(latest.offset)
-
-        assert refused(Ends, ends) == (
-            "rule ends: parameter latest reads the Latest leader_ends, which is not stored"
-        )
 
     def test_a_proposal_that_there_is_not(self):
         with pytest.raises(KeyError, match="kip0"):

@@ -19,16 +19,8 @@ from tests.scope import Cycles, reported
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import catalog
 from twin.cluster import empty_cluster, reports, step_cluster
-from twin.declarations.declare import (
-    Alert,
-    ByBroker,
-    Occurrence,
-    api_field,
-    event,
-    gauge,
-    risk,
-    rule,
-)
+from twin.declarations.declare import Alert, Occurrence, api_field, event, gauge, risk, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import Before, Cycle, DeclarationError, Earlier
 from twin.declarations.table import (
     NO_BROKER,

@@ -17,6 +17,7 @@ from tests.examples import examples
 from tests.modules import module_of
 from tests.reading import open_risks
 from tests.simulator.shard import Shape, SimulatedShard
+from twin.arrays.columns_in_arrow import object_array
 from twin.builtin import CATALOG, catalog
 from twin.declarations.declare import Alert, risk, rule
 from twin.declarations.signature import Before
@@ -32,7 +33,6 @@ from twin.declarations.table import (
     SparseTable,
     Table,
     column,
-    object_array,
 )
 from twin.engine import codec, frames
 from twin.engine.catalog import Catalog

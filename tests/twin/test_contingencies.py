@@ -32,7 +32,7 @@ def by_lose(state: ShardState, lost: Sequence[int]) -> dict[tuple[str, str], int
     """The answer of ``lose`` about those brokers, but for records of unknown number."""
     loss = whatif.lose(state, lost)
     loses = np.isin(state[Partitions].leader[loss.row], lost)
-    records = whatif.loss_columns(state, loss, np.arange(len(loss.row)))["records_lost"]
+    records = whatif.successor_costs(state, loss, np.arange(len(loss.row))).records_lost
     counts = {
         (KAFKA, "under_min_isr"): loss.under_min_isr.sum(),
         (KAFKA, "records_lost"): np.maximum(records[loses], 0).sum(),

@@ -338,7 +338,7 @@ def test_a_question_counts_the_records_that_the_next_leader_would_lack():
         brokers=(1, 2),
         topics=topics,
     )
-    lacking = whatif.loss_columns(state, whatif.lose(state, [1]), np.arange(2))["records_lost"]
+    lacking = whatif.successor_costs(state, whatif.lose(state, [1]), np.arange(2)).records_lost
     assert np.asarray(lacking).tolist() == [UNKNOWN, LEADER_ENDS - FOLLOWER_ENDS]
 
 

@@ -15,7 +15,6 @@ from twin.declarations.signature import (
     Cycle,
     DeclarationError,
     Earlier,
-    Latest,
     Lazy,
     NowMs,
     Parameter,
@@ -65,11 +64,6 @@ class TestKindsOfParameters:
         assert the_parameter(read) == Parameter("ends", Reads.BEFORE, LeaderEnds)
 
     def test_the_table_as_the_last_step_left_it(self):
-        def read(ends: Latest[LeaderEnds]) -> Ends: ...
-
-        assert the_parameter(read) == Parameter("ends", Reads.LATEST, LeaderEnds)
-
-    def test_the_table_before_this_step(self):
         def read(ends: Earlier[LeaderEnds]) -> Ends: ...
 
         assert the_parameter(read) == Parameter("ends", Reads.EARLIER, LeaderEnds)
@@ -206,10 +200,10 @@ class TestWhatTheyGet:
         assert state.topic_names().tolist() == ["a", "t"]
         assert state[Ends].number.tolist() == [UNKNOWN, 100]
 
-    def test_latest_is_what_the_last_step_left_also_within_a_cycle(self):
+    def test_earlier_is_what_the_last_step_left_also_within_a_cycle(self):
         @rule
-        def steps(latest: Latest[Ends]) -> Ends:
-            return Ends(np.maximum(latest.number, 0) + 1)
+        def steps(earlier: Earlier[Ends]) -> Ends:
+            return Ends(np.maximum(earlier.number, 0) + 1)
 
         state = cycle(with_rule(Ends, steps), 100, NOW_MS)
         assert state[Ends].number.tolist() == [1]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from twin.arrays.columns_in_arrow import to_arrow, to_numpy
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -31,8 +32,6 @@ from twin.declarations.table import (
     Uuid,
     blank,
     column,
-    to_arrow,
-    to_numpy,
 )
 
 

@@ -73,7 +73,7 @@ def test_segments_that_are_not_listed_make_orphans_unknown_unless_the_listed_rea
 def test_losing_the_leader_shows_the_bytes_that_an_unclean_successor_orphans():
     state = tiered(partition(offline=(3,)))
     loss = whatif.lose(state, [1])
-    assert whatif.loss_columns(state, loss, np.array([0]))["orphaned_bytes"].tolist() == [60]
+    assert whatif.successor_costs(state, loss, np.array([0])).orphaned_bytes.tolist() == [60]
 
 
 def test_what_a_replica_that_must_truncate_has_in_common_ends_where_it_truncates():

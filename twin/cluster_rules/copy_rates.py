@@ -155,7 +155,7 @@ def copy_rates(
 
 
 def _with_new(before: CopyRates, broker: Int32) -> CopyRates:
-    """The rows of before, and blank ones for brokers that it lacks."""
+    """The earlier rows, and a blank row for each broker that has none."""
     new = np.setdiff1d(broker, before.broker)
     _, *others = CopyRates.columns
     return before.with_rows(CopyRates(new, *(blank(c, len(new)) for c in others)), "broker")

@@ -13,7 +13,8 @@ from enum import IntEnum
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import Alert, ByBroker, Occurrence, event, gauge, risk, rule
+from twin.declarations.declare import Alert, Occurrence, event, gauge, risk, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import Cycle, Earlier
 from twin.declarations.table import (
     NO_BROKER,
@@ -44,9 +45,6 @@ class Direction(IntEnum):
 
     IN = 0  # from producers
     OUT = 1  # to consumers
-
-
-_DIRECTIONS = {IN: Direction.IN, OUT: Direction.OUT}
 
 
 class BrokerLoads(ShardReport, kind="broker_loads", version=2):
@@ -200,7 +198,10 @@ def _zeros(*shape: int) -> Amounts:
 
 
 def highest_of(values: Float64, at: Array, size: int) -> Float64:
-    """[B] what shards say of each broker: the same, but for a shard that reported earlier."""
+    """[B] the highest value of each broker over all shards, NaN without one.
+
+    Shards report the same value, except those whose newest report is of an earlier cycle.
+    """
     highest = np.full(size, np.nan)
     np.fmax.at(highest, at, values)
     return highest

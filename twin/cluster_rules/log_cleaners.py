@@ -11,17 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin.declarations.declare import Alert, ByBroker, risk, rule
+from twin.declarations.declare import Alert, risk, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import Cycle
-from twin.declarations.table import (
-    UNKNOWN,
-    ClusterTable,
-    Float64,
-    Int8,
-    Int32,
-    ShardReport,
-    column,
-)
+from twin.declarations.table import UNKNOWN, ClusterTable, Float64, Int8, Int32, ShardReport, column
 from twin.tables.state import STALE_METRICS_MS, BrokerMetrics
 
 

@@ -8,16 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin.declarations.declare import Alert, ByBroker, risk, rule
-from twin.declarations.table import (
-    UNKNOWN,
-    Bool,
-    ClusterTable,
-    Int32,
-    Int64,
-    ShardReport,
-    column,
-)
+from twin.declarations.declare import Alert, risk, rule
+from twin.declarations.results import ByBroker
+from twin.declarations.table import UNKNOWN, Bool, ClusterTable, Int32, Int64, ShardReport, column
 from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment, Brokers
 

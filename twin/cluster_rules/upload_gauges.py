@@ -18,7 +18,8 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
+from twin.declarations.declare import Alert, gauge, risk, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import Before, Cycle
 from twin.declarations.table import (
     UNKNOWN,

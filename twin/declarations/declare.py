@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
 from twin.declarations.signature import Parameter, makes, parameters
-from twin.declarations.table import UNKNOWN, Array, Observation, Table
+from twin.declarations.table import UNKNOWN, Observation, Table
 
 ATTRIBUTE: Final = "__twin__"
 """The attribute of a decorated function that holds its declarations."""
@@ -74,6 +74,8 @@ class OtherElections:
 def other_elections(function: F) -> F:
     """Declare how to compute a table for other election rules from the table for Kafka's rule.
 
+    A parameter of the class that it returns is the table for Kafka's rule; other tables
+    ``by_election_rule`` are those of the rule that it is computed for.
     Without such a function, the table's own rule is applied to the tables of each election rule.
     """
     return _declared(function, OtherElections(function, makes(function), parameters(function)))
@@ -237,60 +239,6 @@ def counter(
         return _declared(function, metric)
 
     return declare
-
-
-@dataclass(frozen=True, slots=True)
-class KnownValues:
-    """Values with a mask of the known ones, for values that may be negative."""
-
-    values: Array
-    is_known: Array
-
-
-@dataclass(frozen=True, slots=True)
-class OfRows:
-    """[N] values of a few partitions, by row."""
-
-    row: Array
-    values: Array
-
-
-@dataclass(frozen=True, slots=True)
-class OfReplicas:
-    """[N] values of a few replicas, by row and slot."""
-
-    row: Array
-    slot: Array
-    values: Array
-
-
-@dataclass(frozen=True, slots=True)
-class ByBroker:
-    """[N] brokers with a number each, added up by broker. Without numbers, each counts as 1.
-
-    A broker that is not listed has the value 0, or no value if ``named_only`` is set.
-    """
-
-    broker: Array
-    values: Array | None = None
-    named_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ByLogDir:
-    """[N] log directories, by broker and path, with a number each."""
-
-    broker: Array
-    log_dir: Array
-    values: Array
-
-
-@dataclass(frozen=True, slots=True)
-class ByRack:
-    """[N] racks, as places in ``rack_names``, with a number each. UNKNOWN racks are left out."""
-
-    rack: Array
-    values: Array | None = None
 
 
 # ---------------------------------------------------------------- risks

@@ -47,7 +47,10 @@ def with_each_election_rule(
         for rule in rules:
             if rule.makes.by_election_rule and rule.makes not in ballots:
                 source = others_by_table.get(rule.makes, rule)
-                reads = tuple(parameter.under(name) for parameter in source.reads)
+                own = rule.makes if isinstance(source, OtherElections) else None
+                reads = tuple(
+                    each if each.table is own else each.under(name) for each in source.reads
+                )
                 made.append(Rule(source.compute, rule.makes.under(name), reads))
     return tables, rules + [_returning_its_table(rule) for rule in made]
 

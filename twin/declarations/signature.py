@@ -4,13 +4,12 @@
 
 A parameter is one of
     T            the table of this cycle
-    Before[T]    the table as the previous cycle left it: memory from cycle to cycle
-    Latest[T]    the table as the last step left it, perhaps in this same cycle: for tables whose
-                 rows are only added within a cycle
+    Before[T]    the table as the previous cycle left it: memory from cycle to cycle. With each
+                 frame of a cycle the function starts from the same memory, as a moving average must
     Lazy[T]      a function that returns the table: for tables that few cycles need
-    Earlier[T]   for events: the table before this step, with its rows where they are now
+    Earlier[T]   the table as the last step left it, perhaps in this same cycle, with its rows where
+                 they are now: for events, and for what must not be lost once a frame has shown it
     EachRule[T]  of a table ``by_election_rule``: its tables by the name of the election rule
-    ByKafka[T]   of such a table: the one for Kafka's rule, whichever rule is being computed
     G            a group of tables that several rules read together (``TableGroup``)
     NowMs        the time against which ages are judged
     Cycle        which cycle this is, and when the one before it was observed
@@ -43,10 +42,8 @@ class Reads(Enum):
     TABLE = "table"
     LAZY = "lazy"
     BEFORE = "before"
-    LATEST = "latest"
     EARLIER = "earlier"
     EACH_RULE = "each rule"
-    BY_KAFKA = "by kafka"
     TIME = "time"
     CYCLE = "cycle"
     GROUP = "group"
@@ -54,9 +51,7 @@ class Reads(Enum):
 
 _T = TypeVar("_T")
 Before = Annotated[_T, Reads.BEFORE]
-Latest = Annotated[_T, Reads.LATEST]
 Earlier = Annotated[_T, Reads.EARLIER]
-ByKafka = Annotated[_T, Reads.BY_KAFKA]
 NowMs = NewType("NowMs", int)
 
 
@@ -111,7 +106,7 @@ class Parameter:
         """The parameter of the same function under that election rule."""
         if self.reads is Reads.GROUP:
             return replace(self, parts=tuple(part.under(election_rule) for part in self.parts))
-        is_fixed = self.reads in (Reads.BY_KAFKA, Reads.EACH_RULE)
+        is_fixed = self.reads is Reads.EACH_RULE
         if self.table is None or is_fixed or not self.table.by_election_rule:
             return self
         return replace(self, table=self.table.under(election_rule))
@@ -179,10 +174,9 @@ def _parameter(function: Callable[..., Any], name: str, hint: Any) -> Parameter:
     if not (_is_table(hint) and isinstance(reads, Reads)):
         raise DeclarationError(
             f"{name_of(function)}: parameter {name} must be a table with a kind, or Before, "
-            "Latest, Lazy, Earlier, EachRule or ByKafka of one, a group of tables (TableGroup), "
-            "NowMs, or Cycle"
+            "Earlier, Lazy or EachRule of one, a group of tables (TableGroup), NowMs, or Cycle"
         )
-    if reads in (Reads.EACH_RULE, Reads.BY_KAFKA) and not hint.by_election_rule:
+    if reads is Reads.EACH_RULE and not hint.by_election_rule:
         raise DeclarationError(
             f"{name_of(function)}: parameter {name} reads {hint.kind} by election rule, and that "
             "table is not declared by_election_rule"

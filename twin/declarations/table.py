@@ -140,15 +140,14 @@ class Table:
 
     Class arguments of a concrete table:
         kind: its name in frames, in the documentation, and by default in the JSON API.
-        version: rises when a column changes; then this table alone is discarded.
+        version: rises when the meaning of a column changes, so that a table of another version is
+            discarded alone. Without that, a table with other columns is discarded, too.
         stored: false for a table that is computed on demand; ``why_on_demand`` says why.
         api: name of the JSON object that holds its columns; "" puts them into the object of the
             partition or replica itself, None leaves the table out.
         counts_in: tables whose row numbers its columns hold; it is discarded together with them.
         by_election_rule: there is one for each election rule, see ``under``; the API has them below
             the name of the rule.
-        in_losses: its columns are numbers of a partition in the answer of ``whatif lose``. It is
-            computed on demand, with the ``NextLeaders`` of the loss.
     """
 
     kind: ClassVar[str] = ""
@@ -158,13 +157,12 @@ class Table:
     api: ClassVar[str | None] = None
     counts_in: ClassVar[tuple[type[Table], ...]] = ()
     by_election_rule: ClassVar[bool] = False
-    in_losses: ClassVar[bool] = False
     columns: ClassVar[tuple[Column, ...]] = ()
 
     def __init_subclass__(
         cls, *, kind: str = "", version: int = 1, on_demand: str = "",
         api: str | None = None, counts_in: tuple[type[Table], ...] = (),
-        by_election_rule: bool = False, in_losses: bool = False, **more: Any,
+        by_election_rule: bool = False, **more: Any,
     ) -> None:  # fmt: skip
         super().__init_subclass__(**more)
         dataclass(frozen=True, eq=False)(cls)
@@ -173,7 +171,7 @@ class Table:
             cls.kind, cls.version, cls.api = kind, version, api
             cls.stored, cls.why_on_demand = not on_demand, on_demand
             cls.counts_in = counts_in
-            cls.by_election_rule, cls.in_losses = by_election_rule, in_losses
+            cls.by_election_rule = by_election_rule
             if by_election_rule and api:
                 cls.api = f"{api}.{KAFKA}"
 
@@ -282,7 +280,20 @@ class ReplicaTable(Table):
         return self.from_values(moved)
 
 
-class SparseTable(Table):
+class _Rows(Table):
+    """Any number of rows."""
+
+    @classmethod
+    def empty(cls) -> Self:
+        """A table without rows."""
+        return cls.from_values(blank(c, 0) for c in cls.columns)
+
+    def pick(self, rows: Array) -> Self:
+        """The table of those rows, given by a mask or by ascending indices."""
+        return self.from_values(value[rows] for value in self.values())
+
+
+class SparseTable(_Rows):
     """[N] rows about few partitions, in ascending order of ``row``."""
 
     row: Int32 = column("row of the partition in this state")
@@ -290,20 +301,11 @@ class SparseTable(Table):
     def __len__(self) -> int:
         return len(self.row)
 
-    @classmethod
-    def empty(cls) -> Self:
-        """A table without rows."""
-        return cls.from_values(blank(c, 0) for c in cls.columns)
-
     def row_mask(self, partitions: int) -> Bool:
         """[P] the partition has a row here."""
         mask = np.zeros(partitions, bool)
         mask[self.row] = True
         return mask
-
-    def pick(self, rows: Array) -> Self:
-        """The table of those rows, given by a mask or by ascending indices."""
-        return self.from_values(value[rows] for value in self.values())
 
     def renumbered(self, new_row: Array) -> Self:
         """The table of other partitions: row i is now ``new_row[i]``, negative if it is gone."""
@@ -326,17 +328,8 @@ class SparseTable(Table):
         return self.from_values(np.concatenate(pair)[order] for pair in both)
 
 
-class KeyedTable(Table):
+class KeyedTable(_Rows):
     """[K] rows with a key of their own."""
-
-    @classmethod
-    def empty(cls) -> Self:
-        """A table without rows."""
-        return cls.from_values(blank(c, 0) for c in cls.columns)
-
-    def pick(self, rows: Array) -> Self:
-        """The table of those rows, given by a mask or by ascending indices."""
-        return self.from_values(value[rows] for value in self.values())
 
     def with_rows(self, other: Self, key: str) -> Self:
         """The rows of both tables, sorted by key; ``other`` wins where both have a key."""
@@ -379,49 +372,11 @@ class ShardReport(KeyedTable, Observation):
         super().__init_subclass__(kind=kind, on_demand=why, **more)
 
 
-# ---------------------------------------------------------------- arrays and Arrow
-
-
 def blank(column: Column, shape: int | tuple[int, ...]) -> Array:
     """An array filled with the column's value for "nothing is known yet"."""
     values = np.empty(shape, column.dtype)
     values.fill(column.fill)  # not np.full, which would spread a list over the rows
     return values
-
-
-def object_array(values: Iterable[Any]) -> Array:
-    """A one-dimensional array of objects, even if all of them are sequences of the same length."""
-    listed = list(values)
-    return np.fromiter(listed, object, len(listed))
-
-
-def to_numpy(values: pa.ChunkedArray | pa.Array) -> Array:
-    """An Arrow column as numpy. Text and ids become Python objects, one per distinct value."""
-    array = values
-    if isinstance(values, pa.ChunkedArray):
-        array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-    if pa.types.is_primitive(array.type):
-        return array.to_numpy(zero_copy_only=False)
-    if pa.types.is_dictionary(array.type):
-        entries = object_array(array.dictionary.to_pylist())
-        objects: Array = entries[array.indices.to_numpy(zero_copy_only=False)]
-        return objects
-    if array.type in _OBJECTS or pa.types.is_list(array.type):
-        return object_array(array.to_pylist())
-    return array.to_numpy(zero_copy_only=False)
-
-
-def to_arrow(column: Column, values: Array) -> pa.Array:
-    """The inverse of ``to_numpy``, in exactly the declared type."""
-    if pa.types.is_dictionary(column.arrow):
-        plain = pa.array(values.tolist(), column.arrow.value_type)
-        return plain.dictionary_encode().cast(column.arrow)
-    if column.dtype == object:
-        return pa.array(values.tolist(), column.arrow)
-    return pa.array(values, column.arrow)
-
-
-_OBJECTS: Final = (pa.binary(16), pa.binary())
 
 
 def _taken(table: Table, rows: Rows) -> list[Array]:

@@ -33,9 +33,7 @@ from twin.declarations.signature import DeclarationError, Parameter, Reads, with
 from twin.declarations.table import (
     KAFKA,
     ClusterTable,
-    Column,
     Observation,
-    PartitionTable,
     ShardReport,
     Table,
 )
@@ -120,16 +118,6 @@ class Catalog:
         return tuple(table for table in self.on_demand if issubclass(table, ShardReport))
 
     @property
-    def loss_tables(self) -> tuple[type[Table], ...]:
-        """The tables whose columns are in the answer of ``whatif lose``."""
-        return tuple(table for table in self.on_demand if table.in_losses)
-
-    @property
-    def loss_columns(self) -> tuple[Column, ...]:
-        """Their columns."""
-        return tuple(column for table in self.loss_tables for column in table.columns)
-
-    @property
     def all_metrics(self) -> tuple[Metric, ...]:
         """The metrics of the shards and of the cluster's own shard."""
         return (*self.metrics, *(self.of_cluster.metrics if self.of_cluster else ()))
@@ -172,7 +160,6 @@ class Catalog:
         _refuse_twice([name.removesuffix("_total") for name in metrics], "metric")
         _refuse_twice(list(self.risk_names), "risk")
         _refuse_twice([field.name for field in self.api_fields], "API field")
-        _refuse_twice([column.name for column in self.loss_columns], "column of losses")
         if len(self.risks) > MAX_RISKS:
             raise DeclarationError(f"{len(self.risks)} risks are declared, {MAX_RISKS} fit")
 
@@ -200,12 +187,6 @@ class Catalog:
         for table in self.on_demand:
             if table not in self.rules:
                 raise DeclarationError(f"table {table.kind}: no rule makes it on demand")
-        for table in (*self.stored, *self.on_demand):
-            if table.in_losses and (table.stored or not issubclass(table, PartitionTable)):
-                raise DeclarationError(
-                    f"table {table.kind} is in losses: it must be a PartitionTable that is "
-                    "computed on demand"
-                )
         makers: tuple[Rule | Expiry, ...] = (*self.rules.values(), *self.expiries)
         for maker in makers:
             if maker.makes not in (*self.stored, *self.on_demand):
@@ -224,10 +205,9 @@ class Catalog:
             return
         if table not in (*self.stored, *self.on_demand):
             raise DeclarationError(f"{is_read} the table {table.kind}, which nobody makes")
-        if parameter.reads is Reads.LATEST and not table.stored:
-            raise DeclarationError(f"{is_read} the Latest {table.kind}, which is not stored")
-        if parameter.reads is Reads.EARLIER and not isinstance(spec, EventSource):
-            raise DeclarationError(f"{is_read} an Earlier table, as only events can")
+        needs_stored = parameter.reads is Reads.EARLIER and not isinstance(spec, EventSource)
+        if needs_stored and not table.stored:
+            raise DeclarationError(f"{is_read} the Earlier {table.kind}, which is not stored")
 
     def _check_circles(self) -> None:
         needs = {
@@ -247,7 +227,7 @@ class Catalog:
             raise DeclarationError(f"rules need each other in a circle: {names}") from None
 
 
-_OF_THIS_STEP: Final = (Reads.TABLE, Reads.LAZY, Reads.EACH_RULE, Reads.BY_KAFKA)
+_OF_THIS_STEP: Final = (Reads.TABLE, Reads.LAZY, Reads.EACH_RULE)
 
 
 def _of_shard(

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from twin.declarations.declare import ByBroker, EventSource, Metric, Occurrence, Risk, Rule
+from twin.arrays.columns_in_arrow import object_array
+from twin.declarations.declare import EventSource, Metric, Occurrence, Risk, Rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import (
     Before,
     Cycle,
@@ -32,7 +34,6 @@ from twin.declarations.table import (
     Int64,
     Text,
     column,
-    object_array,
 )
 from twin.engine.risks import shared_inputs
 from twin.engine.shard_reports import ReportIndex, Reports, are_whole

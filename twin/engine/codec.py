@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from twin.arrays.columns_in_arrow import object_array, to_arrow, to_numpy
 from twin.declarations.table import (
     NO_BROKER,
     Array,
@@ -31,9 +32,6 @@ from twin.declarations.table import (
     ReplicaTable,
     Table,
     column,
-    object_array,
-    to_arrow,
-    to_numpy,
 )
 from twin.engine import frames
 from twin.engine.catalog import Catalog

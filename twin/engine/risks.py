@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from twin.declarations.declare import Metric, OfRows, Risk, Rule
+from twin.declarations.declare import Metric, Risk, Rule
+from twin.declarations.results import OfRows
 from twin.declarations.signature import (
     Before,
     DeclarationError,
@@ -27,14 +28,7 @@ from twin.declarations.signature import (
     Reads,
     parameters,
 )
-from twin.declarations.table import (
-    UNKNOWN,
-    Bool,
-    Int64,
-    PartitionTable,
-    SparseTable,
-    column,
-)
+from twin.declarations.table import UNKNOWN, Bool, Int64, PartitionTable, SparseTable, column
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.tables.state import Partitions
 

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from twin.arrays import keys
-from twin.declarations.table import UNKNOWN, Array, Bool, Rows, object_array, to_numpy
+from twin.arrays.columns_in_arrow import object_array, to_numpy
+from twin.declarations.table import UNKNOWN, Array, Bool, Rows
 from twin.engine.former_offsets import with_former_offsets
 from twin.engine.frames import InvalidFrame
 from twin.engine.state import ShardState

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class ShardState:
         self, reads: Sequence[Parameter], earlier: ShardState | None = None
     ) -> dict[str, Any]:
         """The arguments for a function with these parameters."""
-        inputs = _Inputs(self, self.__getitem__, self.tables, earlier)
+        inputs = _Inputs(self, self.__getitem__, (earlier or self).__getitem__)
         return {parameter.name: inputs.argument(parameter) for parameter in reads}
 
     def call(self, function: Callable[..., Any], reads: Sequence[Parameter]) -> Any:
@@ -197,7 +197,7 @@ class ShardState:
         rules = self.catalog.rules
         observed = {kind: table for kind, table in self.tables.items() if kind not in rules}
         state = replace(self, judged_at_ms=now_ms, tables=observed, _on_demand={})
-        return _Assessment(state, latest=self.tables).result()
+        return _Assessment(state, self.tables).result()
 
     def remade(self, *tables: type[Table]) -> ShardState:
         """The state with only those findings computed again, for what-if questions."""
@@ -237,18 +237,14 @@ class ShardState:
         )
 
 
-_OF_THIS_CYCLE: Final = frozenset({Reads.TABLE, Reads.BY_KAFKA})
-"""The value of such a parameter is the table that this cycle has."""
-
-
 class _Assessment:
     """The findings of one step. Each is made once, when the first rule that reads it needs it."""
 
-    def __init__(self, state: ShardState, latest: Tables) -> None:
-        """``state`` has what was observed, ``latest`` the findings of the last step."""
-        self._state = state
+    def __init__(self, state: ShardState, earlier: Tables) -> None:
+        """``state`` has what was observed, ``earlier`` the findings of the last step."""
+        self._state, self._earlier = state, earlier
         self._made: Tables = {}
-        self._inputs = _Inputs(state, self._table, latest)
+        self._inputs = _Inputs(state, self._table, self._of_last_step)
 
     def result(self) -> ShardState:
         """The state with every finding."""
@@ -257,6 +253,10 @@ class _Assessment:
         stored = {kind: table for kind, table in self._made.items() if kind.stored}
         others = {kind: table for kind, table in self._made.items() if not kind.stored}
         return replace(self._state, tables={**self._state.tables, **stored}, _on_demand=others)
+
+    def _of_last_step(self, table: type[T]) -> Table:
+        earlier = self._earlier.get(table)
+        return self._state.blank(table) if earlier is None else earlier
 
     def _table(self, table: type[T]) -> T:
         made = self._state.tables.get(table)
@@ -277,13 +277,12 @@ class _Inputs:
 
     state: ShardState
     table: Callable[[type[Any]], Any]  # the table of this cycle
-    latest: Tables  # as the last step left them
-    earlier: ShardState | None = None  # the state before this step, for events
+    earlier: Callable[[type[Any]], Any]  # the table as the last step left it
 
     def argument(self, parameter: Parameter) -> Any:
         """The argument for that parameter."""
         table = parameter.table
-        if parameter.reads in _OF_THIS_CYCLE:  # most are, so this comes first
+        if parameter.reads is Reads.TABLE:  # most are, so this comes first
             return self.table(cast(type[Table], table))
         state = self.state
         match parameter.reads:
@@ -303,15 +302,11 @@ class _Inputs:
                 return Lazy(lambda: self.table(table))
             case Reads.BEFORE:
                 return state.of_before(table)
-            case Reads.LATEST:
-                latest = self.latest.get(table)
-                return state.blank(table) if latest is None else latest
             case Reads.EACH_RULE:
                 rules = state.catalog.election_rules or (KAFKA,)
                 return EachRule((name, self.table(table.under(name))) for name in rules)
             case Reads.EARLIER:
-                assert self.earlier is not None  # only functions of events read it
-                return self.earlier[table]
+                return self.earlier(table)
             case _:
                 raise AssertionError(parameter.reads)
 

@@ -8,16 +8,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from twin.declarations.table import (
-    UNKNOWN,
-    Array,
-    Column,
-    ReplicaTable,
-    SparseTable,
-    Table,
-    blank,
-    to_numpy,
-)
+from twin.arrays.columns_in_arrow import to_numpy
+from twin.declarations.table import UNKNOWN, Array, Column, ReplicaTable, SparseTable, Table, blank
 from twin.engine.catalog import Catalog
 from twin.engine.frames import InvalidFrame
 from twin.engine.state import Tables

@@ -27,15 +27,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from twin.declarations.table import (
-    Array,
-    Column,
-    PartitionTable,
-    ReplicaTable,
-    Table,
-    to_arrow,
-    to_numpy,
-)
+from twin.arrays.columns_in_arrow import to_arrow, to_numpy
+from twin.declarations.table import Array, Column, PartitionTable, ReplicaTable, Table
 from twin.engine import codec, frames
 from twin.engine.codec import DecodedState
 from twin.engine.frames import MAX_FRAME_BYTES, FrameHeader, InvalidFrame

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from twin.arrays import keys
+from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.declare import expiry, ingest
-from twin.declarations.table import to_numpy
 from twin.engine.frames import Frame
 from twin.engine.rows import refuse_duplicates
 from twin.engine.state import ShardState

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.declare import ingest
-from twin.declarations.table import UNKNOWN, Array, Bool, blank, to_numpy
+from twin.declarations.table import UNKNOWN, Array, Bool, blank
 from twin.engine.frames import Frame
 from twin.engine.rows import refuse_duplicates
 from twin.engine.state import ShardState

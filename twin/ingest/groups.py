@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from twin.arrays import keys
+from twin.arrays.columns_in_arrow import object_array, to_numpy
 from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
-from twin.declarations.table import UNKNOWN, Array, Bool, Int32, blank, object_array, to_numpy
+from twin.declarations.table import UNKNOWN, Array, Bool, Int32, blank
 from twin.engine.frames import Frame, FrameHeader, InvalidFrame
 from twin.engine.rows import refuse_duplicates, rows_of
 from twin.engine.state import ShardState

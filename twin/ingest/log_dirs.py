@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys
+from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
-from twin.declarations.table import to_numpy
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import refuse_duplicate_rows
 from twin.engine.state import ShardState

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.table import SparseTable, to_numpy
+from twin.arrays.columns_in_arrow import to_numpy
+from twin.declarations.table import SparseTable
 from twin.engine.frames import Frame
 from twin.engine.rows import rows_of
 from twin.engine.state import ShardState

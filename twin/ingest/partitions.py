@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pyarrow as pa
 
+from twin.arrays.columns_in_arrow import to_numpy
 from twin.arrays.slots import any_slot, count_slots
 from twin.declarations.declare import ingest
-from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, UInt8, to_numpy
+from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, UInt8
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import refuse_duplicate_rows, rows_of, without
 from twin.engine.state import Listing, ShardState

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.declare import ingest
-from twin.declarations.table import UNKNOWN, Array, to_numpy
+from twin.declarations.table import UNKNOWN, Array
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.state import ShardState
 from twin.tables.observations import ProblemsFrame

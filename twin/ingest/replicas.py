@@ -9,21 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from twin.arrays import keys
+from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
-from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows, to_numpy
+from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import refuse_duplicate_rows, rows_of
 from twin.engine.state import ShardState
 from twin.tables.columns import LOG_SAMPLE
 from twin.tables.observations import ReplicasFrame
-from twin.tables.state import (
-    PRIOR_END_STAYS_MS,
-    Assignment,
-    Partitions,
-    PriorEnds,
-    Replicas,
-)
+from twin.tables.state import PRIOR_END_STAYS_MS, Assignment, Partitions, PriorEnds, Replicas
 
 _ASKED_APART: Final = ("local_log_bytes", "local_start_timestamp_ms", "local_start_batch")
 """By other requests, which may fail alone; while the local start stays, so do these values."""

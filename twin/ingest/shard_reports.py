@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from twin.arrays.columns_in_arrow import object_array, to_numpy
 from twin.declarations.declare import ingest
-from twin.declarations.table import Array, ShardReport, object_array, to_numpy
+from twin.declarations.table import Array, ShardReport
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.shard_reports import ReportIndex
 from twin.engine.state import ShardState

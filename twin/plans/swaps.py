@@ -113,9 +113,11 @@ class Swaps:
         counts, place = self._in_rack[row], self.placement.place[row]
         rack = np.append(self.placement.rack, UNKNOWN)
         full = int(counts.argmax())
-        there = np.append(counts, 0)[self.placement.rack]  # 0 for a broker without a rack
+        in_rack = np.append(counts, 0)[self.placement.rack]  # 0 for a broker without a rack
         to = (
-            self.terms.usable & (there <= counts[full] - 2) & ~np.isin(np.arange(len(there)), place)
+            self.terms.usable
+            & (in_rack <= counts[full] - 2)
+            & ~np.isin(np.arange(len(in_rack)), place)
         )
         slots = np.flatnonzero((rack[place] == full) & (place != UNKNOWN))
         slots = slots[np.lexsort((-slots, self.terms.leads[row, slots]))]

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twin.declarations.declare import ByRack, gauge
+from twin.declarations.declare import gauge
+from twin.declarations.results import ByRack
 from twin.declarations.signature import TableGroup
 from twin.declarations.table import Bool, Float64, Int64
 from twin.rules.brokers.racks import racks_of

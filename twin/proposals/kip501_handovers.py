@@ -15,7 +15,7 @@ import numpy as np
 
 from twin.arrays import keys, plain
 from twin.declarations.declare import Occurrence, api_field, counter, event, gauge, rule
-from twin.declarations.signature import Before, Cycle, Earlier, Latest, Lazy
+from twin.declarations.signature import Before, Cycle, Earlier, Lazy
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -35,7 +35,8 @@ from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.election.next_leader import Candidates
 from twin.rules.partitions.leaders import IsrMembers, LeaderEnds, Roles
 from twin.rules.replication.caught_up import tracked
-from twin.rules.replication.isr_shrinks import IsrShrinks, are_slow
+from twin.rules.replication.isr_shrink_evidence import are_slow
+from twin.rules.replication.isr_shrinks import IsrShrinks
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.state import (
     Assignment,
@@ -147,7 +148,7 @@ def kip501_ping_pong(
 @rule
 def kip501_handovers(
     shrinks: IsrShrinks,
-    latest: Latest[Kip501Handovers],
+    latest: Earlier[Kip501Handovers],
     was_member: Before[IsrMembers],
     previous: Before[LeaderEnds],
     assignment: Assignment,
@@ -161,14 +162,14 @@ def kip501_handovers(
     to, cold = _next_member(
         shrinks.row, was_member.in_isr, previous.leader, assignment, candidates, coverage
     )
-    here, there = keys.pairs(
+    here, earlier = keys.pairs(
         keys.pack(shrinks.row, shrinks.broker), keys.pack(latest.row, latest.broker)
     )
     # Shrinks that a poll observed in this cycle are judged again with each frame of the cycle.
     polled_now = (shrinks.at_ms == cycle.observed_at_ms) & (shrinks.at_ms != shrinks.logged_at_ms)
-    same = (shrinks.at_ms[here] == latest.at_ms[there]) & ~polled_now[here]
-    here, there = here[same], there[same]
-    to[here], cold[here] = latest.next_leader[there], latest.next_leader_cold[there]
+    same = (shrinks.at_ms[here] == latest.at_ms[earlier]) & ~polled_now[here]
+    here, earlier = here[same], earlier[same]
+    to[here], cold[here] = latest.next_leader[earlier], latest.next_leader_cold[earlier]
     return Kip501Handovers(shrinks.row, shrinks.broker, shrinks.at_ms, to, cold)
 
 

@@ -92,7 +92,7 @@ def settings(before: ShardState, after: ShardState) -> Mapping[str, Mapping[str,
     """
     was, now = before[Configs], after[Configs]
     topics, old, new = np.intersect1d(was.topic, now.topic, return_indices=True)
-    found: dict[str, dict[str, Setting]] = {}
+    changed: dict[str, dict[str, Setting]] = {}
     for column in Configs.columns:
         if column.name in _NO_SETTINGS:
             continue
@@ -100,8 +100,8 @@ def settings(before: ShardState, after: ShardState) -> Mapping[str, Mapping[str,
         at = np.flatnonzero(values[0] != values[1])
         pairs = zip(*(plain.column_values(column, each[at]) for each in values), strict=True)
         for topic, pair in zip(topics[at].tolist(), pairs, strict=True):
-            found.setdefault(topic, {})[column.name] = pair
-    return found
+            changed.setdefault(topic, {})[column.name] = pair
+    return changed
 
 
 def _differ(one: Array, other: Array) -> Bool:

@@ -56,7 +56,7 @@ Effect = Mapping[int, Array]
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What happens if the replicas in one set of slots are lost."""
+    """The effect of losing the replicas in one set of slots."""
 
     by_group: Effect  # [G] what is the same for all partitions of a group
     by_partition: Effect  # [P] records

@@ -89,7 +89,7 @@ class Incoming:
 
 
 def together(parts: Sequence[Incoming]) -> Incoming:
-    """What all shards say, side by side."""
+    """The growths of all shards in one table."""
     return Incoming(
         _joined(part.broker for part in parts).astype(np.int32),
         _joined(part.directory for part in parts).astype(np.int64),
@@ -100,7 +100,7 @@ def together(parts: Sequence[Incoming]) -> Incoming:
 
 
 def growths_together(parts: Sequence[Growths]) -> Growths:
-    """What all shards say, side by side."""
+    """The growths of all shards in one table."""
     none = np.zeros((0, len(POINTS_S)))
     return Growths(
         _joined(each.broker for each in parts).astype(np.int32),

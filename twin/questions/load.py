@@ -174,7 +174,7 @@ def _capacities(states: Sequence[ShardState], peaks: CarriedPeaks | None) -> Flo
 def _above(
     states: Sequence[ShardState], capacity: Float64, now: Amounts, shifts: Shifts
 ) -> dict[int, float]:
-    """The share of its capacity that each broker above it would carry, after all these shifts."""
+    """For each broker that all these shifts bring above its capacity, its load as a share of it."""
     newest, broker = _newest(states), _brokers(states)
     assert newest is not None
     by_brokers = measured(newest[BrokerMetrics], broker, newest.observed_at_ms)

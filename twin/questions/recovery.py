@@ -143,7 +143,7 @@ def room_after(
     volume = np.flatnonzero(disks.broker == broker)
 
     def on_volumes(pairs: Sequence[tuple[int, float]]) -> tuple[Float64, bool]:
-        """[C] sums by volume; and whether some are in no known one."""
+        """[C] the sum of each volume, and whether some bytes are on no known volume."""
         number = np.array([each for each, _ in pairs], np.int64)
         values = np.array([value for _, value in pairs], np.float64)
         at = place_of(disks, volume, np.full(len(pairs), broker, np.int32), number)

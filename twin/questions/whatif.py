@@ -14,20 +14,13 @@ import numpy as np
 
 from twin.arrays.slots import any_slot, count_slots
 from twin.declarations.signature import parameters
-from twin.declarations.table import (
-    KAFKA,
-    NO_BROKER,
-    UNKNOWN,
-    Array,
-    Bool,
-    Int32,
-    Rows,
-)
+from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows
 from twin.engine.state import ShardState
 from twin.questions.adds_up import AddsUp
 from twin.rules.election.after_loss import away_replicas
 from twin.rules.election.ballots import Ballot
 from twin.rules.election.next_leader import Electorate, NextLeaders, elected_under, elected_without
+from twin.rules.election.unclean_successors import SuccessorCosts
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs, min_isr_under
 from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, cannot_start
@@ -132,19 +125,14 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
 _ELECTION: Final = parameters(Electorate)
 
 
-def loss_columns(state: ShardState, loss: Loss, rows: Rows) -> Mapping[str, Array]:
-    """The columns of every table ``in_losses`` for those rows of the loss, by name.
+def successor_costs(state: ShardState, loss: Loss, rows: Rows) -> SuccessorCosts:
+    """What the next leaders of those rows of the loss cost.
 
-    They are computed separately, since only few rows of a loss are shown.
+    It is computed separately, since only few rows of a loss are shown.
     """
-    tables = state.catalog.loss_tables
-    reads = [parameter for table in tables for parameter in state.catalog.rules[table].reads]
-    affected = state.with_only(reads).take(loss.row[rows]).with_tables(loss.kafka.take(rows))
-    return {
-        column.name: values
-        for table in tables
-        for column, values in zip(table.columns, affected[table].values(), strict=True)
-    }
+    reads = state.catalog.rules[SuccessorCosts].reads
+    part = state.with_only(reads).take(loss.row[rows])
+    return part.with_tables(loss.kafka.take(rows))[SuccessorCosts]
 
 
 def electorate_of(state: ShardState) -> Electorate:

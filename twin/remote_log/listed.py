@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from twin.declarations.table import SparseTable, object_array
+from twin.arrays.columns_in_arrow import object_array
+from twin.declarations.table import SparseTable
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import Epochs
 from twin.remote_log.findings import Verdicts, verdicts

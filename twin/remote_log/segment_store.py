@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from twin.arrays.columns_in_arrow import object_array, to_arrow
 from twin.declarations.table import (
     UNKNOWN,
     Int8,
@@ -29,8 +30,6 @@ from twin.declarations.table import (
     UInt8List,
     Uuid,
     column,
-    object_array,
-    to_arrow,
 )
 from twin.engine import frames
 from twin.engine.frames import Frame, FrameHeader, InvalidFrame
@@ -61,7 +60,7 @@ TOPIC_AGE_SKEW_MS: Final = 60_000
 segments are reported once and must not be dropped."""
 
 KINDS: Final = frozenset({"segments", "epochs"})
-"""Observations that change an store and not a shard's state."""
+"""Observations that change a store and not a shard's state."""
 
 
 class StoredPartitions(Observation, kind="archive.partitions"):

@@ -21,17 +21,19 @@ from twin.declarations.table import (
     UInt8List,
     column,
 )
-from twin.tables.columns import (
+from twin.tables.broker_columns import (
     BrokerColumns,
     BrokerConfigColumns,
     BrokerMetricColumns,
+    VoterColumns,
+)
+from twin.tables.columns import (
     ConfigColumns,
     GroupColumns,
     LogSample,
     PartitionKey,
     ProblemColumns,
     ReplicaKey,
-    VoterColumns,
 )
 from twin.tables.enums import SegmentState
 

@@ -28,16 +28,13 @@ from twin.declarations.table import (
     Uuid,
     column,
 )
-from twin.tables.columns import (
+from twin.tables.broker_columns import (
     BrokerColumns,
     BrokerConfigColumns,
     BrokerMetricColumns,
-    ConfigColumns,
-    GroupColumns,
-    LogSample,
-    ProblemColumns,
     VoterColumns,
 )
+from twin.tables.columns import ConfigColumns, GroupColumns, LogSample, ProblemColumns
 from twin.tables.enums import CLUSTER_WIDE, ReplicaFlags
 
 UNLISTED_STAYS_MS: Final = 86_400_000
@@ -123,9 +120,9 @@ class BrokerMetrics(KeyedTable, BrokerMetricColumns, kind="broker_metrics", vers
     def of_brokers(self, brokers: Int32, name: str, now_ms: int) -> Float64:
         """[B] a metric of those brokers; NaN where it is absent or stale."""
         value = np.full(len(brokers), np.nan)
-        _, here, there = np.intersect1d(brokers, self.broker, return_indices=True)
-        recent = now_ms - self.measured_at_ms[there] <= STALE_METRICS_MS
-        value[here] = np.where(recent, getattr(self, name)[there], np.nan)
+        _, here, known = np.intersect1d(brokers, self.broker, return_indices=True)
+        recent = now_ms - self.measured_at_ms[known] <= STALE_METRICS_MS
+        value[here] = np.where(recent, getattr(self, name)[known], np.nan)
         return value
 
 

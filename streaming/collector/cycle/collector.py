@@ -17,10 +17,11 @@ from typing import Any, Self
 
 import structlog
 
-from streaming import bus
-from streaming.bus import BusError, Sender
+from streaming.bus import bus_topics, keys
 from streaming.bus.arrow import use_little_memory
-from streaming.bus.shards import shards_for, with_shards
+from streaming.bus.connection import BusError
+from streaming.bus.sender import Sender
+from streaming.bus.shards import shards_for, with_known_shards, with_shards
 from streaming.collector.about import BUS, CLUSTER
 from streaming.collector.context import CycleContext
 from streaming.collector.cycle.log import CycleLog, FixedRateSchedule
@@ -273,8 +274,8 @@ def run(config: Config, path: Path | None = None, *, cycles: int | None = None) 
             config.cluster.bootstrap, config.cluster.client, section.deadline_ms
         ) as brokers,
     ):
-        bus.ensure_topics(config)
-        known = bus.with_known_shards(config) or choose_shards(config, brokers, stop)
+        bus_topics.ensure_topics(config)
+        known = with_known_shards(config) or choose_shards(config, brokers, stop)
         if known is None:
             return
         config = known
@@ -365,7 +366,7 @@ def send(
     Raises:
         BusError: part of it has not arrived by the deadline.
     """
-    topic = bus.topics(config).observations
+    topic = bus_topics.topics(config).observations
     for shard, message in encoder.encode(observation):
-        sender.send(topic, bus.key(config.cluster.name, shard), message)
+        sender.send(topic, keys.key(config.cluster.name, shard), message)
     sender.flush(config.collector.deadline_ms)

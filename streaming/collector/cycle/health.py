@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from streaming.runtime.clock import utc_text
+from streaming.runtime.quantities import utc_text
 
 UNHEALTHY_AFTER_CYCLES: Final = 3
 

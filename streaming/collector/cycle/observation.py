@@ -17,12 +17,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-import twin.declarations.table
 from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
 from streaming.collector.listing import Array, ListedPlacement
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Readings, Rows
 from streaming.collector.wire.brokers import Address
+from twin.arrays.columns_in_arrow import to_arrow
+from twin.declarations.table import Column, Observation, blank
 from twin.engine import frames
 from twin.engine.frames import Frame, FrameHeader
 from twin.tables.observations import BrokersFrame, PartitionsFrame, ProblemsFrame, ReplicasFrame
@@ -69,7 +70,7 @@ class CycleResult:
         places = [(row["broker"], *row["host"].rpartition(":")[::2], row["rack"]) for row in rows]
         return [Address(b, host, int(port or -1), rack) for b, host, port, rack in places]
 
-    def rows(self, frame: type[twin.declarations.table.Observation]) -> Iterator[pa.Table]:
+    def rows(self, frame: type[Observation]) -> Iterator[pa.Table]:
         """The whole tables that sources have for a frame, of all shards."""
         for shard in range(self.shards):
             for reading in self.readings:
@@ -170,8 +171,10 @@ class _JoinedFrames:
         ends = placement.first[rows.start : rows.stop + 1] - replicas.start
         columns = keys.columns(shard, keys.topic_index[rows], placement.partition[rows])
         for column in PartitionsFrame.columns[_KEYS:]:
-            values = self._partitions[column.name]
-            if pa.types.is_list(column.arrow):
+            values = self._partitions.get(column.name)
+            if values is None:
+                columns.append(_unknown(column, rows.stop - rows.start))
+            elif pa.types.is_list(column.arrow):
                 columns.append(lists(ends, values[replicas], column.arrow))
             else:
                 columns.append(numbers(values[rows], column.arrow))
@@ -187,9 +190,16 @@ class _JoinedFrames:
         columns = keys.columns(shard, keys.replica_topic_index[rows], partition)
         for column in ReplicasFrame.columns[_KEYS:]:
             values = self._replicas.get(column.name)
-            known = np.full(len(partition), column.fill) if values is None else values[rows]
-            columns.append(numbers(known, column.arrow))
+            if values is None:
+                columns.append(_unknown(column, len(partition)))
+            else:
+                columns.append(numbers(values[rows], column.arrow))
         return pa.Table.from_arrays(columns, schema=ReplicasFrame.schema())
+
+
+def _unknown(column: Column, count: int) -> pa.Array:
+    """A column that no source has read."""
+    return to_arrow(column, blank(column, count))
 
 
 def _brokers(readings: Readings) -> pa.Table:

@@ -115,7 +115,7 @@ def consumer_group_describe(groups: Sequence[str], version: int, client_id: str)
     body = _uvarint(len(groups) + 1) + names + no_operations + no_tags
     encoded = header + no_tags + body
     framed = struct.pack(">i", len(encoded)) + encoded
-    return EncodedRequest(CONSUMER_GROUP_DESCRIBE, version, flexible=True, encoded=framed)
+    return EncodedRequest(CONSUMER_GROUP_DESCRIBE, version, framed, flexible=True, throttled=True)
 
 
 def _uvarint(value: int) -> bytes:

@@ -156,8 +156,8 @@ def _problem(broker: int, url: str, error: Exception) -> Problem:
 
 def _first_series(body: bytes) -> str:
     """A series that is served instead. A reader recognises by it another exporter, say a node's."""
-    found = _SERIES.search(body)
-    return f"it serves {found[1].decode()} and others" if found else "it serves no series"
+    series = _SERIES.search(body)
+    return f"it serves {series[1].decode()} and others" if series else "it serves no series"
 
 
 def _parsed(broker: int, url: str, body: bytes | Problem) -> Scraped:

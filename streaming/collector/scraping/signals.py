@@ -28,7 +28,7 @@ from streaming.collector.scraping.names import (
     is_read,
     key_of,
 )
-from twin.tables.columns import BROKER_METRICS
+from twin.tables.broker_columns import BROKER_METRICS
 
 Samples = Mapping[Key, float]
 
@@ -137,11 +137,11 @@ def served(text: str) -> Served:
     rules: set[Rules] = set()
     for family in text_string_to_metric_families("\n".join(lines)):
         for sample in family.samples:
-            found = key_of(sample.name, sample.labels)
-            if found is not None and abs(sample.value) <= _LARGEST:  # NaN is left out too
-                samples[found[0]] = float(sample.value)
+            key = key_of(sample.name, sample.labels)
+            if key is not None and abs(sample.value) <= _LARGEST:  # NaN is left out too
+                samples[key[0]] = float(sample.value)
                 if sample.name != STARTED:
-                    rules.add(found[1])
+                    rules.add(key[1])
     return Served(samples, frozenset(rules))
 
 

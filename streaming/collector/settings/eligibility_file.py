@@ -16,7 +16,8 @@ import structlog
 
 from streaming.collector.problem import Problem
 from streaming.collector.settings.thresholds import THRESHOLDS
-from streaming.runtime.config import Config, ConfigError, EligibilityConfig, load
+from streaming.runtime.config import Config, ConfigError, EligibilityConfig
+from streaming.runtime.configuration.loading import load
 from twin.declarations.table import NO_BROKER
 
 log = structlog.get_logger("collector")

@@ -22,7 +22,7 @@ from streaming.collector.sources.configs import BROKER_CONFIGS
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.config_requests import BROKER, describe_configs
 from streaming.runtime.config import CapacityConfig
-from twin.tables.columns import BROKER_CONFIGS as COLUMNS
+from twin.tables.broker_columns import BROKER_CONFIGS as COLUMNS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

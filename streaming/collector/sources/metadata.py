@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from streaming.collector import listing
@@ -35,6 +35,12 @@ from streaming.collector.wire.brokers import (
     EncodedRequest,
     Versions,
     negotiate_version,
+)
+from streaming.collector.wire.cluster_listing import (
+    RegisteredBroker,
+    controller_at,
+    listing_requests,
+    registered_brokers,
 )
 from streaming.collector.wire.unlisted import UnlistedBrokers
 from streaming.runtime.config import Config
@@ -56,27 +62,14 @@ TOPICS: Final = About(
     needs=_LISTING,
 )
 
-_METADATA_FLEXIBLE: Final = 9
 _MOST_NAMED: Final = 1_000
 """Topics that are requested by name in a cycle; the others count as hidden until then."""
 
 _BY_NAME: Final = 4
 """Kafka 0.11: before, a broker might create a topic that is requested by name."""
 
-_WITH_FENCED: Final = 2
-"""First version of DescribeCluster that lists fenced brokers (Kafka 4.0)."""
-
 _ATTEMPTS: Final = 3
 """The number of brokers that can be tried within one deadline: each gets this share of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredBroker:
-    """A broker that is registered with the controller, or may be if it is not listed."""
-
-    address: Address
-    fenced: int  # tri-state
-    listed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +218,7 @@ class MetadataSource(Source):
         cluster = negotiate_version(versions, DescribeClusterRequest)
         self._versions[broker] = (metadata, cluster)
         if (metadata, cluster) not in self._requests:
-            self._requests[metadata, cluster] = _encoded(metadata, cluster, self._client_id)
+            self._requests[metadata, cluster] = listing_requests(metadata, cluster, self._client_id)
         return self._requests[metadata, cluster]
 
     def _decoded(self, broker: int, response: BrokerResponse) -> _Response | None:
@@ -247,11 +240,11 @@ class MetadataSource(Source):
             listed = listing.from_metadata(decoded.topics, self._shards, self.is_wanted)
             controller = decoded.controller_id
         described = response.bodies[1] if len(response.bodies) > 1 else None
-        whole = ClusterMetadata(*_registered(alive, described, cluster), listed)
-        controller_at = _controller_at(body, metadata)
-        if controller_at < len(body):
-            controller = ByteReader(body, controller_at).number(4)
-        self._last = _Response(broker, body, metadata, controller_at, controller, alive, whole)
+        whole = ClusterMetadata(*registered_brokers(alive, described, cluster), listed)
+        at = controller_at(body, metadata)
+        if at < len(body):
+            controller = ByteReader(body, at).number(4)
+        self._last = _Response(broker, body, metadata, at, controller, alive, whole)
         return self._last
 
     def _confirm_with_another_broker(
@@ -359,54 +352,3 @@ class _Response:
             and body[4:at] == self.body[4:at]
             and body[at + 4 :] == self.body[at + 4 :]
         )
-
-
-def _controller_at(body: bytes, version: int) -> int:
-    """Position of the controller id; the end of the body in versions that are rarely used."""
-    if version < _METADATA_FLEXIBLE:
-        return len(body)
-    cursor = ByteReader(body, 4)
-    for _ in range(cursor.count()):
-        cursor.skip(4)
-        cursor.text()  # host
-        cursor.skip(4)
-        cursor.text()  # rack
-        cursor.skip_tagged_fields()
-    cursor.text()  # cluster id
-    return cursor.at
-
-
-def _encoded(metadata: int | None, cluster: int | None, client_id: str) -> list[EncodedRequest]:
-    if metadata is None:
-        return []
-    everything = MetadataRequest(
-        topics=MetadataRequest.ALL_TOPICS,
-        allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
-    )
-    requests = [EncodedRequest.encode(everything, metadata, client_id)]
-    if cluster is not None:
-        with_fenced = DescribeClusterRequest(
-            include_cluster_authorized_operations=False,
-            endpoint_type=1,
-            include_fenced_brokers=True,
-        )
-        requests.append(EncodedRequest.encode(with_fenced, cluster, client_id))
-    return requests
-
-
-def _registered(
-    alive: Sequence[Address], described: bytes | None, version: int | None
-) -> tuple[tuple[RegisteredBroker, ...], bool]:
-    """The live brokers, also fenced ones since Kafka 4.0; and whether these are listed."""
-    registered = {a.broker: RegisteredBroker(a, UNKNOWN) for a in alive}
-    lists_fenced = False
-    if described is not None and version is not None:
-        response = DescribeClusterResponse.decode(described, version=version)
-        lists_fenced = version >= _WITH_FENCED and response.error_code == 0
-        for b in response.brokers if response.error_code == 0 else ():
-            fenced = int(b.is_fenced) if lists_fenced else UNKNOWN
-            address = Address(b.broker_id, b.host, b.port, b.rack or "")
-            registered[b.broker_id] = RegisteredBroker(address, fenced)
-    return tuple(registered[b] for b in sorted(registered)), lists_fenced

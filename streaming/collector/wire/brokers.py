@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -37,12 +38,6 @@ _CORRELATION_ID = slice(8, 12)
 """Position of the correlation id in a framed request: after size, API key and API version."""
 
 _API_VERSIONS: Final = 18
-
-_FIRST_THROTTLED: Final = {
-    1: 1, 2: 2, 3: 3, 9: 3, 15: 1, 16: 1, 32: 0, 35: 0, 46: 0, 60: 0, 61: 0, 65: 0, 66: 0,
-    69: 0, 75: 0,
-}  # fmt: skip
-"""First version of each API we use whose response begins with ``throttle_time_ms``."""
 
 _NOT_LISTED: Final = "the cluster does not list it, so its address is not known"
 
@@ -100,16 +95,23 @@ class BrokerResponse:
 
 
 class EncodedRequest:
-    """A request of one version, encoded once. ``flexible`` says which header its response has."""
+    """A request of one version, encoded once.
 
-    __slots__ = ("_after", "_before", "api_key", "api_version", "flexible")
+    ``flexible`` says which header its response has, ``throttled`` that it begins with
+    ``throttle_time_ms``.
+    """
 
-    def __init__(self, api_key: int, api_version: int, flexible: bool, encoded: bytes) -> None:
+    __slots__ = ("_after", "_before", "api_key", "api_version", "flexible", "throttled")
+
+    def __init__(
+        self, api_key: int, api_version: int, encoded: bytes, *, flexible: bool, throttled: bool
+    ) -> None:
         self._before = encoded[: _CORRELATION_ID.start]
         self._after = encoded[_CORRELATION_ID.stop :]
         self.api_key = api_key
         self.api_version = api_version
         self.flexible = flexible
+        self.throttled = throttled
 
     @staticmethod
     def encode(request: Any, version: int, client_id: str = CLIENT_ID) -> EncodedRequest:
@@ -119,15 +121,21 @@ class EncodedRequest:
         encoded = bytes(request.encode(framed=True, header=True))
         # ApiVersions keeps the old response header, so that any client can read it (KIP-511).
         flexible = request.flexible_version_q(version) and request.API_KEY != _API_VERSIONS
-        return EncodedRequest(request.API_KEY, version, flexible, encoded)
+        response = request.header.get_response_class()
+        first = next(each for each in response.fields.values() if each.for_version_q(version))
+        throttled = first.name == "throttle_time_ms"
+        return EncodedRequest(
+            request.API_KEY, version, encoded, flexible=flexible, throttled=throttled
+        )
 
     def replaced(self, old: bytes, new: bytes, times: int) -> EncodedRequest:
         """The same request with other bytes of the same length, which occur that many times."""
         count = self._after.count(old)
         if count != times or len(old) != len(new):
             raise ValueError(f"the bytes occur {count} times, not {times}")
-        encoded = self.encoded(0).replace(old, new)
-        return EncodedRequest(self.api_key, self.api_version, self.flexible, encoded)
+        other = copy(self)
+        other._after = self._after.replace(old, new)
+        return other
 
     def encoded(self, correlation_id: int) -> bytes:
         """The bytes on the wire."""
@@ -177,9 +185,7 @@ class _SentRequest:
         return ResponseHeader.decode(buffer, flexible=self._request.flexible)
 
     def decode(self, buffer: Any) -> _RawResponse:
-        return _RawResponse(
-            buffer.read(), self.api_version >= _FIRST_THROTTLED.get(self.api_key, 1 << 15)
-        )
+        return _RawResponse(buffer.read(), self._request.throttled)
 
 
 class _RawResponse:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import structlog
 
-from streaming.bus import BusError
+from streaming.bus.connection import BusError
 from streaming.plans.events import send_judged
 from streaming.runtime.config import Config
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from twin.declarations.declare import KnownValues, Level, Metric, OfReplicas, OfRows
+from twin.declarations.declare import Level, Metric
+from twin.declarations.results import KnownValues, OfReplicas, OfRows
 from twin.declarations.table import UNKNOWN, Array, Bool
 from twin.engine.state import ShardState
 from twin.rules.partitions.leaders import Roles

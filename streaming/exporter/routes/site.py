@@ -15,8 +15,8 @@ from streaming.exporter.metrics.exposition import at_scrape
 from streaming.exporter.metrics.formats import accepted
 from streaming.exporter.source import ViewSource
 from streaming.history.moments import AT_NAME
-from streaming.runtime.clock import utc_text
 from streaming.runtime.ports import probes
+from streaming.runtime.quantities import utc_text
 
 _PLAIN: Final = "text/plain"
 

@@ -107,10 +107,10 @@ def begin_rows(
     """
     wanted = wanted_rows(None, until_ms, shards) & is_begin()
     schema = pa.schema([schemas(catalog)[TABLES].field(name) for name in COLUMNS])
-    found = [*tables.batches(TABLES, hours, COLUMNS, (), wanted, ())]
-    if found and PLACE not in found[0].schema.names:  # of an older archive
+    batches = [*tables.batches(TABLES, hours, COLUMNS, (), wanted, ())]
+    if batches and PLACE not in batches[0].schema.names:  # of an older archive
         schema = schema.remove(schema.get_field_index(PLACE))
-    rows = pa.Table.from_batches(found, schema)
+    rows = pa.Table.from_batches(batches, schema)
     return {n: rows.filter(pc.equal(rows.column("shard"), n)) for n in shards}
 
 
@@ -139,5 +139,5 @@ def begin_of(rows: pa.Table, now_ms: int) -> Begin | None:
 def _messages(rows: pa.Table, mask: np.ndarray) -> list[bytes]:
     rows = rows.filter(pa.array(mask))
     in_order = pa.array(np.argsort(places_of(rows), kind="stable"))
-    found: list[bytes] = rows.column("state").take(in_order).to_pylist()
-    return found
+    messages: list[bytes] = rows.column("state").take(in_order).to_pylist()
+    return messages

@@ -221,9 +221,9 @@ class ArchiveTables:
         rows = self._newest(CYCLES, ["shard", "at"])
         if rows is None:
             return {}
-        found = rows.group_by("shard").aggregate([("at", "max")])
+        newest = rows.group_by("shard").aggregate([("at", "max")])
         pairs = zip(
-            found.column("shard").to_pylist(), times_of(found.column("at_max")), strict=True
+            newest.column("shard").to_pylist(), times_of(newest.column("at_max")), strict=True
         )
         return {shard: int(at_ms) for shard, at_ms in pairs}
 

@@ -32,7 +32,7 @@ from twin.tables.state import Assignment, PartitionIndex, Topics
 
 @dataclass(slots=True)
 class ShardArchive:
-    """One shard as it was written last."""
+    """The newest archived state of a shard, with which the next one is compared."""
 
     measurements_ms: int
     before: ShardState | None = None  # the cycle that was written last
@@ -74,7 +74,7 @@ class ShardArchive:
         self._begins_anew = True
 
     def _is_due(self, state: ShardState, stretch: Callable[[int], object]) -> bool:
-        """Whether the cycle is in another stretch of time than the one before it."""
+        """Whether the cycle begins a new hour, or a new interval: whatever ``stretch`` returns."""
         at_ms = state.observed_at_ms
         return self.before is None or stretch(self.before.observed_at_ms) != stretch(at_ms)
 

@@ -78,15 +78,15 @@ class Filler:
         ]
         if not (common := set.intersection(*times)):
             raise NotFilledError("the archive has no cycle before it with states of all shards")
-        found = {}
+        states = {}
         for n, mine in of_shard.items():
             begin = begin_of(mine, max(common))
             catalog = self._catalog.cluster if n == CLUSTER else self._catalog
             try:
-                found[n] = begin.state(catalog) if begin is not None else None
+                states[n] = begin.state(catalog) if begin is not None else None
             except InvalidFrame as error:
                 raise NotFilledError(f"a state in the archive cannot be read: {error}") from None
-        return {n: state for n, state in found.items() if state is not None}
+        return {n: state for n, state in states.items() if state is not None}
 
     def states(
         self, begins: Mapping[int, ShardState], until_ms: int
@@ -133,6 +133,6 @@ class Filler:
         for messages in cycles:
             mine = [each for each in messages if each[0] in begins]
             states = stepped(self._catalog, self._cluster, states, mine)
-            found = [each.state for each in states.shards.values() if each.state is not None]
+            observed = [each.state for each in states.shards.values() if each.state is not None]
             self._working()
-            yield [*found, states.cluster] if has_own else found
+            yield [*observed, states.cluster] if has_own else observed

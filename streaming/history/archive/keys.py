@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from streaming.history.archive.layout import CHANGED, REMOVED, times_of
 from twin.arrays import keys
-from twin.declarations.table import UNKNOWN, Array, Bool, Int64, Rows, object_array, to_numpy
+from twin.arrays.columns_in_arrow import object_array, to_numpy
+from twin.declarations.table import UNKNOWN, Array, Bool, Int64, Rows
 from twin.engine.state import ShardState
 from twin.tables.state import PartitionIndex, Topics
 
@@ -92,10 +93,10 @@ def _newest(count: int, row: Array, at: Array) -> Array:
 
 def _ids(rows: pa.Table) -> dict[str, bytes]:
     """The id of each topic that was written whole; the last one counts."""
-    there = rows.filter(pc.is_valid(rows.column("topic_id")))
-    pairs = there.select(["topic", "topic_id"]).group_by(["topic", "topic_id"]).aggregate([])
+    named = rows.filter(pc.is_valid(rows.column("topic_id")))
+    pairs = named.select(["topic", "topic_id"]).group_by(["topic", "topic_id"]).aggregate([])
     if pairs.num_rows > len(pairs.column("topic").unique()):  # created again: in order of time
-        pairs = there
+        pairs = named
     texts = zip(
         pairs.column("topic").to_pylist(), pairs.column("topic_id").to_pylist(), strict=True
     )

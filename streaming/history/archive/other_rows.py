@@ -15,16 +15,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from twin.declarations.table import (
-    UNKNOWN,
-    Array,
-    Bool,
-    Column,
-    KeyedTable,
-    SparseTable,
-    Table,
-    object_array,
-)
+from twin.arrays.columns_in_arrow import object_array
+from twin.declarations.table import UNKNOWN, Array, Bool, Column, KeyedTable, SparseTable, Table
 
 
 def changed_partitions(old: SparseTable, new: SparseTable, count: int, sampled: bool) -> Bool:
@@ -56,7 +48,7 @@ def is_changed(old: KeyedTable, new: KeyedTable, sampled: bool) -> bool:
 
 
 def different(before: Array, after: Array) -> Bool:
-    """Where two columns of the same length differ; not a number equals itself."""
+    """Where two columns of the same length differ; two NaN are equal."""
     if before is after:
         return np.zeros(after.shape, bool)
     if after.dtype == object:
@@ -86,7 +78,7 @@ def to_json(table: Table, risks: Sequence[str]) -> list[str]:
 def from_json(
     table: type[Table], lines: Sequence[str], risks: Sequence[str], row: Array | None = None
 ) -> Table:
-    """The table of those lines; a column that they lack has what it has before anything is known.
+    """The table of those lines. A column that the lines lack gets its blank value.
 
     Args:
         table: its class.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from streaming.history.changes import ChangeTimes
 from streaming.history.moments import MomentError, checked_in, time_text
 from streaming.history.past import PastView
 from streaming.history.span import Span
+from streaming.runtime.lru_cache import LruCache
 from twin.cluster import empty_cluster
 from twin.declarations.table import UNKNOWN, Array
 from twin.engine.catalog import Catalog
@@ -50,10 +50,10 @@ KEPT_VIEWS: Final = 4
 """A view of a million replicas takes 134 MB."""
 
 _SHORT_CYCLES: Final = 3
-"""Of an absence that is no gap: up to the next cycle the state before is known, and incomplete."""
+"""Cycles that may be missing without a gap: the state before them stands, marked incomplete."""
 
 LOOK_EVERY_S: Final = 5.0
-"""How soon what was archived meanwhile can be asked about."""
+"""The longest time until newly archived cycles can be asked about."""
 
 _NEAR_MS: Final = 300_000
 
@@ -83,7 +83,7 @@ class ArchivePast:
         self._tables, self._catalog, self._cluster = tables, catalog, cluster
         self._interval_ms = interval_ms
         self._lock = threading.Lock()
-        self._views: OrderedDict[_Key, PastView] = OrderedDict()
+        self._views: LruCache[_Key, PastView] = LruCache(KEPT_VIEWS)
         self._changes: tuple[int, ChangeTimes] | None = None
         self._span: tuple[float, Span] | None = None
 
@@ -99,7 +99,7 @@ class ArchivePast:
         return self._known_span()
 
     def look(self) -> None:
-        """See what was archived meanwhile.
+        """Look for cycles that were archived since the last look.
 
         Raises:
             ArchiveError: the archive cannot be read.
@@ -115,8 +115,8 @@ class ArchivePast:
             if self._changes is None or self._changes[0] != end_ms:
                 rows = self._tables.read(layout.EVENTS, columns=["event"])
                 texts = [] if rows is None else rows.column("event").to_pylist()
-                found = ChangeTimes.of((text.encode() for text in texts), self._catalog)
-                self._changes = end_ms, found
+                times = ChangeTimes.of((text.encode() for text in texts), self._catalog)
+                self._changes = end_ms, times
             return self._changes[1]
 
     def cycles(self, from_ms: int, to_ms: int) -> Sequence[int]:
@@ -166,11 +166,11 @@ class ArchivePast:
         with self._lock:
             span = self._look()
             checked_in(at_ms, span.begin_ms, span.end_ms, at_ms)
-            found = self._found(at_ms)
-            known = {shard: each for shard, each in found.items() if each.missing_until_ms < 0}
+            cycles = self._found(at_ms)
+            known = {shard: each for shard, each in cycles.items() if each.missing_until_ms < 0}
             of_shards = [each for shard, each in known.items() if shard != CLUSTER]
             if not of_shards:
-                raise MomentError(_gap(at_ms, found))
+                raise MomentError(_gap(at_ms, cycles))
             shards = max(each.shards for each in of_shards)
             complete = len(of_shards) == shards and all(each.is_within for each in of_shards)
             times = tuple(each.cycle.at_ms for _, each in sorted(known.items()))
@@ -180,13 +180,12 @@ class ArchivePast:
                 its_shard = shard_of(topic, shards)
                 known = {n: each for n, each in known.items() if n in (its_shard, CLUSTER)}
                 key = complete, filled, times, its_shard
-            if key not in self._views:
-                view = self._view(known, shards)
-                self._views[key] = PastView(view, max(times), self._interval_ms, complete, filled)
-            self._views.move_to_end(key)
-            if len(self._views) > KEPT_VIEWS:
-                self._views.popitem(last=False)
-            return self._views[key]
+            return self._views.get(
+                key,
+                lambda: PastView(
+                    self._view(known, shards), max(times), self._interval_ms, complete, filled
+                ),
+            )
 
     def _known_span(self) -> Span:
         if self._span is None:
@@ -219,7 +218,7 @@ class ArchivePast:
         return found
 
     def _newest(self, rows: pa.Table | None, at_ms: int) -> dict[int, _Found]:
-        """The same, in these rows of cycles."""
+        """By shard, the newest cycle at or before the moment, among these rows of ``cycles``."""
         if rows is None:
             return {}
         rows = rows.sort_by([("shard", "ascending"), ("at", "ascending")])
@@ -227,7 +226,7 @@ class ArchivePast:
         shard, number = (rows.column(name).to_numpy() for name in ("shard", "cycle"))
         measured, shards = (rows.column(n).to_numpy() for n in ("is_measured", "shards"))
         filled = _filled(rows)
-        found = {}
+        cycles = {}
         for each in np.unique(shard).tolist():
             mine = np.flatnonzero(shard == each)
             at = times["at"][mine]
@@ -242,8 +241,8 @@ class ArchivePast:
             )  # fmt: skip
             following = mine[i + 1 : i + 2]
             judged = self._judged(cycle, at_ms, following, times, number)
-            found[each] = _Found(cycle, int(shards[here]), bool(filled[here]), *judged)
-        return found
+            cycles[each] = _Found(cycle, int(shards[here]), bool(filled[here]), *judged)
+        return cycles
 
     def _judged(
         self, cycle: ArchivedCycle, at_ms: int, following: Array, times: Mapping[str, Array],
@@ -302,8 +301,8 @@ class ArchivePast:
     ) -> dict[int, Begin]:
         """The newest state of each shard that has one."""
         rows = begin_rows(self._tables, self._catalog, hours, until_ms, known)
-        found = {n: begin_of(rows[n], each.cycle.at_ms) for n, each in known.items()}
-        return {n: begin for n, begin in found.items() if begin is not None}
+        begins = {n: begin_of(rows[n], each.cycle.at_ms) for n, each in known.items()}
+        return {n: begin for n, begin in begins.items() if begin is not None}
 
     def _rows(self, name: str, hours: Sequence[str], wanted: Expression) -> dict[int, SparseRows]:
         """The wanted rows of each shard."""
@@ -323,7 +322,7 @@ def _filled(rows: pa.Table) -> Array:
 
 
 def _is_whole(found: Mapping[int, _Found]) -> bool:
-    """Whether every shard has a cycle and one with measurements, and none is missing."""
+    """Whether each shard has a cycle, one with measurements up to it, and no missing cycle."""
     of_shards = [each for shard, each in found.items() if shard != CLUSTER]
     return bool(of_shards) and all(_is_sure(each, len(of_shards)) for each in of_shards)
 

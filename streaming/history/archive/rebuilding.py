@@ -27,16 +27,8 @@ from streaming.history.archive.layout import (
 )
 from streaming.history.archive.other_rows import from_json
 from streaming.history.archive.sparse_rows import SparseRows
-from twin.declarations.table import (
-    NO_BROKER,
-    UNKNOWN,
-    Array,
-    KeyedTable,
-    SparseTable,
-    Table,
-    blank,
-    to_numpy,
-)
+from twin.arrays.columns_in_arrow import to_numpy
+from twin.declarations.table import NO_BROKER, UNKNOWN, Array, KeyedTable, SparseTable, Table, blank
 from twin.engine import codec
 from twin.engine.catalog import Catalog
 from twin.engine.state import Listing, ShardState
@@ -169,9 +161,9 @@ class _Rebuilding:
         if field.name not in rows.values:
             return
         sent_in, sent = rows.values[field.name]
-        there = used[sent_in]
-        if not there.all():
-            sent_in, sent = sent_in[there], sent[there]
+        counts = used[sent_in]
+        if not counts.all():
+            sent_in, sent = sent_in[counts], sent[counts]
         where = tuple(each[sent_in] for each in place)
         if field.is_movement:
             np.add.at(values, where, sent)

@@ -36,10 +36,10 @@ def wanted_rows(
         wanted.append(pc.field("at") <= pa.scalar(until_ms * 1_000, AT))
     if shards is not None:
         wanted.append(pc.field("shard").isin(pa.array(sorted(shards), pa.int32())))
-    found = None
+    both = None
     for each in wanted:
-        found = each if found is None else found & each
-    return found
+        both = each if both is None else both & each
+    return both
 
 
 def batches(
@@ -77,9 +77,9 @@ def _alike(
 
     def empty(group: int) -> frozenset[str]:
         of = fragment.metadata.row_group(group)
-        found = ((name, of.column(n).statistics) for n, name in names.items())
+        statistics = ((name, of.column(n).statistics) for n, name in names.items())
         return frozenset(
-            name for name, its in found if its is not None and its.null_count == of.num_rows
+            name for name, its in statistics if its is not None and its.null_count == of.num_rows
         )
 
     for columns, same in groupby(groups, empty):

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.history.archive.layout import CHANGED, REMOVED, WHOLE, times_of
-from twin.declarations.table import Array, to_numpy
+from twin.arrays.columns_in_arrow import to_numpy
+from twin.declarations.table import Array
 
 _IN_A_CYCLE = (CHANGED, REMOVED, WHOLE)
 """A topic that was created again is removed and written whole in the same cycle."""
@@ -86,8 +87,8 @@ def _pieces(batch: pa.RecordBatch, sparse: Collection[str]) -> Iterator[tuple[in
     shard = batch.column("shard").to_numpy()
     keys = batch.select([n for n in batch.schema.names if n not in sparse])
     place = _places(keys)
-    found = {name: _present(batch, name) for name in sparse}
-    values = {name: each for name, each in found.items() if each is not None}
+    columns = {name: _present(batch, name) for name in sparse}
+    values = {name: each for name, each in columns.items() if each is not None}
     bounds = np.concatenate([[0], np.flatnonzero(np.diff(shard)) + 1, [len(shard)]])
     cuts = {name: np.searchsorted(row, bounds) for name, (row, _) in values.items()}
     for n, (begin, end) in enumerate(pairwise(bounds.tolist())):
@@ -101,7 +102,7 @@ def _pieces(batch: pa.RecordBatch, sparse: Collection[str]) -> Iterator[tuple[in
 
 
 def _places(keys: pa.RecordBatch) -> Array:
-    """[N] a number that rises with the time, and within a cycle with what happens first."""
+    """[N] the order of the rows: by time, and within a cycle removals before new rows."""
     place = times_of(keys.column("at"))
     if "change" not in keys.schema.names:
         return place
@@ -161,11 +162,11 @@ def _with_plain_codes(keys: pa.Table) -> pa.Table:
         column = keys.column(name)
         if pa.types.is_dictionary(column.type):
             codes: dict[str, int] = {}
-            found = []
+            chunks = []
             for chunk in column.chunks:
                 code = [codes.setdefault(text, len(codes)) for text in chunk.dictionary.to_pylist()]
-                found.append(np.array(code, np.int32)[chunk.indices.to_numpy()])
+                chunks.append(np.array(code, np.int32)[chunk.indices.to_numpy()])
             texts = pa.array([*codes], pa.string())
-            whole = pa.DictionaryArray.from_arrays(np.concatenate(found), texts)
+            whole = pa.DictionaryArray.from_arrays(np.concatenate(chunks), texts)
             keys = keys.set_column(i, name, whole)
     return keys.combine_chunks()

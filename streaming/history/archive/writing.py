@@ -140,7 +140,7 @@ class Writer:
                   row=pa.array(lines, pa.string()), **keys)  # fmt: skip
 
     def cycle(self, is_measured: bool, missing_since_ms: int, is_filled: bool) -> None:
-        """That the cycle was written."""
+        """Add the row of the cycle itself."""
         state = self._state
         numbers_of = {"cycle": state.cycle, "shards": state.shards, "partitions": state.partitions}
         times = {
@@ -196,10 +196,10 @@ class Writer:
 
 
 def _any(changed: Changed, reset: Bool) -> Bool:
-    found = reset.copy()
+    changed_rows = reset.copy()
     for mask, _ in changed.values():
-        found |= mask
-    return found
+        changed_rows |= mask
+    return changed_rows
 
 
 def _time(at_ms: int) -> pa.Array:

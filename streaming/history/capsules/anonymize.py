@@ -75,8 +75,8 @@ class _Rewriter:
 
     def message(self, message: bytes) -> bytes:
         """The message with other names; empty if nothing of it is known."""
-        found = self._frames(message, is_counted=True)
-        return frames.join(frames.encode(self._frame(each), self._kinds) for each in found)
+        read = self._frames(message, is_counted=True)
+        return frames.join(frames.encode(self._frame(each), self._kinds) for each in read)
 
     def event(self, event: Mapping[str, Any]) -> bytes:
         """The event with other names. What the query says of itself may quote anything."""

@@ -8,14 +8,12 @@ the manifest says. What does not fit is one line.
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
 from typing import IO, Any, Final
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
@@ -29,6 +27,7 @@ from streaming.history.replay import Replay
 from streaming.history.stepping import ShardPast, States, nothing_yet
 from streaming.history.timeline import RecordedCycle, Timeline
 from streaming.runtime.errors import UserError
+from streaming.runtime.lru_cache import LruCache
 from streaming.runtime.plugins import catalog as catalog_with
 from twin.engine import codec, frames
 from twin.engine.catalog import Catalog
@@ -64,8 +63,7 @@ class Capsule:
             CapsuleError: it cannot be opened.
         """
         self._path = path
-        self._lock = Lock()
-        self._chunks: OrderedDict[int, bytes] = OrderedDict()
+        self._chunks: LruCache[str, bytes] = LruCache(_CHUNKS_KEPT)
         # A sentence for each table of the newest states that this kafka-twin cannot use.
         self.discarded: dict[str, None] = {}
         with self._read():
@@ -121,12 +119,12 @@ class Capsule:
 
     def _manifest(self) -> Manifest:
         content = self._content(layout.MANIFEST, layout.MOST_MANIFEST_BYTES)
-        found = msgspec.json.decode(content, type=_FormatVersion)
-        if found.format_version != layout.FORMAT_VERSION:
+        saved = msgspec.json.decode(content, type=_FormatVersion)
+        if saved.format_version != layout.FORMAT_VERSION:
             raise CapsuleError(
-                f"{self._path}: is a capsule of format {found.format_version}, and kafka-twin "
+                f"{self._path}: is a capsule of format {saved.format_version}, and kafka-twin "
                 f"{version('kafka-twin')} reads format {layout.FORMAT_VERSION}: open it with "
-                f"kafka-twin {found.product_version[:40]}, which saved it"
+                f"kafka-twin {saved.product_version[:40]}, which saved it"
             )
         manifest = msgspec.json.decode(content, type=Manifest)
         if not 0 < manifest.shards <= layout.MOST_SHARDS:
@@ -204,7 +202,8 @@ class Capsule:
 
     def _message(self, place: IndexedMessage) -> bytes:
         with self._read():
-            chunk = self._chunk(place.chunk)
+            name = layout.chunk_name(place.chunk)
+            chunk = self._chunks.get(name, lambda: self._member(name, layout.MOST_CHUNK_BYTES))
             if place.start < 0 or place.size_bytes <= 0:
                 raise ValueError("a message has no place")
             message = chunk[place.start : place.start + place.size_bytes]
@@ -213,16 +212,6 @@ class Capsule:
             arrow_sizes.check(message, MOST_EXPANDED_BYTES)
             _check_slots(message)
             return message
-
-    def _chunk(self, number: int) -> bytes:
-        with self._lock:
-            if number not in self._chunks:
-                name = layout.chunk_name(number)
-                self._chunks[number] = self._member(name, layout.MOST_CHUNK_BYTES)
-            self._chunks.move_to_end(number)
-            if len(self._chunks) > _CHUNKS_KEPT:
-                self._chunks.popitem(last=False)
-            return self._chunks[number]
 
     def _member(self, name: str, most_bytes: int) -> bytes:
         """A member as the manifest says."""

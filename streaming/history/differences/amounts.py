@@ -150,7 +150,7 @@ def _topics(
     was: Mapping[bytes, _Topic], now: Mapping[bytes, _Topic]
 ) -> tuple[list[TopicSize], int]:
     """Topics that differ, and how many could not be compared."""
-    found, unknown = [], 0
+    sizes, unknown = [], 0
     for topic_id in was.keys() & now.keys():
         before, after = was[topic_id], now[topic_id]
         local = _pair(before.local_log_bytes, after.local_log_bytes)
@@ -160,8 +160,8 @@ def _topics(
         unknown += None in (before.local_log_bytes, after.local_log_bytes)
         if local or ends:
             appended = None if ends is None else ends.after - ends.before
-            found.append(TopicSize(after.name, local, appended))
-    return sorted(found, key=lambda each: (-_change(each.local_log_bytes), each.topic)), unknown
+            sizes.append(TopicSize(after.name, local, appended))
+    return sorted(sizes, key=lambda each: (-_change(each.local_log_bytes), each.topic)), unknown
 
 
 def _pair(before: int | None, after: int | None) -> Numbers | None:
@@ -212,10 +212,10 @@ def _groups(
     was: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]
 ) -> list[GroupDifference]:
     """Those that came or went first, then by how much their lag changed."""
-    found = []
+    differences = []
     if was and now:  # else one of the moments knows of no group at all
-        found = [GroupDifference(name, "came") for name in sorted(now.keys() - was.keys())]
-        found += [GroupDifference(name, "went") for name in sorted(was.keys() - now.keys())]
+        differences = [GroupDifference(name, "came") for name in sorted(now.keys() - was.keys())]
+        differences += [GroupDifference(name, "went") for name in sorted(was.keys() - now.keys())]
     changed = []
     for name in sorted(was.keys() & now.keys()):
         before, after = was[name], now[name]
@@ -227,4 +227,4 @@ def _groups(
             state = Words(*states) if differs else None
             changed.append(GroupDifference(name, "changed", state, members, lag))
     changed.sort(key=lambda each: (each.group_state is None, -_change(each.lag_records)))
-    return found + changed
+    return differences + changed

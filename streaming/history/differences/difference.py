@@ -36,7 +36,7 @@ class ComparedMoment:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceCounts:
-    """How many there are of each."""
+    """The number of differences of each kind."""
 
     leaders: Annotated[int, Meta(description="partitions with another leader")]
     isrs: Annotated[int, Meta(description="partitions with another ISR")]
@@ -70,7 +70,7 @@ class BrokerLists:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDifference:
-    """A partition that differs; null is what does not."""
+    """A partition that differs; fields that are equal are null."""
 
     topic: str
     partition: int
@@ -93,7 +93,7 @@ class BrokerStanding:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDifference:
-    """A broker that differs; null is a moment in which it was not there."""
+    """A broker that differs; null where it was not known at that moment."""
 
     broker: int
     before: BrokerStanding | None
@@ -102,7 +102,7 @@ class BrokerDifference:
 
 @dataclass(frozen=True, slots=True)
 class SettingValues:
-    """A setting; null is unknown, or not set for the topic, -1 is without a limit, or off."""
+    """A setting: null if it is unknown or not set for the topic, -1 if it is unlimited or off."""
 
     before: Any
     after: Any
@@ -288,12 +288,12 @@ def _standings(view: ClusterView) -> Mapping[int, BrokerStanding]:
 
 def _topics(pairs: Sequence[tuple[ShardState, ShardState]]) -> list[TopicDifference]:
     """By name; the settings of the cluster once, not for each shard."""
-    found: dict[str, Mapping[str, Any]] = {}
+    changed: dict[str, Mapping[str, Any]] = {}
     for was, now in pairs:
-        found = {**differences.settings(was, now), **found}
+        changed = {**differences.settings(was, now), **changed}
     return [
         TopicDifference(
-            topic, {name: SettingValues(*values) for name, values in found[topic].items()}
+            topic, {name: SettingValues(*values) for name, values in changed[topic].items()}
         )
-        for topic in sorted(found)
+        for topic in sorted(changed)
     ]

@@ -154,7 +154,7 @@ TABLE: Final[tuple[Because, ...]] = (
 
 NOT_TOLD: Final = ("risk_closed/", "prediction_judged", "replica_warm", "remote_reads_ended",
                    "load_above_capacity_ended", "restart_judged")  # fmt: skip
-"""Kinds that end what began, or judge it, or ask: other sections have them."""
+"""Kinds that the timeline omits, because they end, judge or ask: other sections show them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class _Index:
     def between(
         self, effect: Happening, because: Because, since_ms: int, to_ms: int
     ) -> Iterator[int]:
-        """Places of the causes of that time that name the same, the newest first."""
+        """Places of happenings of that time with the same key, the newest first."""
         for key in _named(effect, because.match):
             listed = self._by.get((because.cause, *key), ())
             first = bisect_left(listed, (since_ms, -1))
@@ -244,7 +244,7 @@ class _Index:
 
 
 def _keys(cause: Happening) -> Iterator[tuple[object, ...]]:
-    """What effects may name it by."""
+    """The keys under which effects look it up: brokers, partitions, topics, groups."""
     if cause.kind == SETTINGS:
         yield "topic", cause.topic
     if cause.topic:

@@ -59,7 +59,7 @@ class Happening:
 
     @property
     def place(self) -> Place:
-        """The partition; of no topic if it names none."""
+        """The partition; an empty topic if it names none."""
         return self.topic, self.partition
 
     @property
@@ -97,7 +97,7 @@ def read(messages: Iterable[bytes], after_ms: int, to_ms: int) -> Events:
 
     An event of the first cycle itself is of the time before the span.
     """
-    found: list[_Event] = []
+    events: list[_Event] = []
     known: set[str] = set()
     unreadable = of_query = 0
     is_cut = False
@@ -112,16 +112,16 @@ def read(messages: Iterable[bytes], after_ms: int, to_ms: int) -> Events:
         if event.kind in QUERY_KINDS:
             of_query += 1
             continue
-        if len(found) == MOST_EVENTS:
+        if len(events) == MOST_EVENTS:
             is_cut = True
             break
         known.add(event.id)
-        found.append(event)
-    found.sort(key=lambda event: event.at_ms)
-    brokers = _brokers(each for each in found if each.kind in _LOST_SIGNS | _BACK_SIGNS)
-    others = [_of(each) for each in found if each.kind not in _LOST_SIGNS | _BACK_SIGNS]
+        events.append(event)
+    events.sort(key=lambda event: event.at_ms)
+    brokers = _brokers(each for each in events if each.kind in _LOST_SIGNS | _BACK_SIGNS)
+    others = [_of(each) for each in events if each.kind not in _LOST_SIGNS | _BACK_SIGNS]
     happenings = sorted([*brokers, *others], key=lambda each: each.at_ms)
-    return Events(happenings, len(found), unreadable, is_cut, of_query)
+    return Events(happenings, len(events), unreadable, is_cut, of_query)
 
 
 def _of(event: _Event) -> Happening:
@@ -178,5 +178,5 @@ def _happened(broker: int, run: _Run) -> Happening:
         kind, text = BROKER_SILENT, f"broker {broker} does not answer, and was not fenced"
     else:
         kind, text = BROKER_LOST, f"broker {broker} was lost: it {signs}"
-    found = Happening(kind, moments[0], text, broker=broker, moments=moments)
-    return replace(found, left=frozenset((broker,)) if run.is_lost else frozenset())
+    happening = Happening(kind, moments[0], text, broker=broker, moments=moments)
+    return replace(happening, left=frozenset((broker,)) if run.is_lost else frozenset())

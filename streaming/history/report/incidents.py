@@ -128,10 +128,10 @@ def _effects(
 
 
 def _by_aspect(happenings: Iterable[Happening]) -> dict[str, list[Happening]]:
-    found: dict[str, list[Happening]] = {}
+    aspects: dict[str, list[Happening]] = {}
     for each in happenings:
-        found.setdefault(words.aspect(each), []).append(each)
-    return found
+        aspects.setdefault(words.aspect(each), []).append(each)
+    return aspects
 
 
 def _line(happenings: Sequence[Happening], racks: Mapping[str, frozenset[int]] = {}) -> Line:

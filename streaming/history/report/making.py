@@ -112,44 +112,44 @@ def _blast(scan: Scan, lost: LostRecords, groups: SufferingGroups) -> BlastRadiu
 
 
 def _not_known(events: Events, scan: Scan, groups: SufferingGroups, timeline: Told) -> list[str]:
-    """All that makes the report less than the truth, in sentences."""
-    found: list[str] = []
+    """What the report may lack, in sentences."""
+    lines: list[str] = []
     for gap in scan.gaps[:_NAMED]:
-        found.append(
+        lines.append(
             f"nothing was recorded from {time_text(gap.begin_ms)} to {time_text(gap.end_ms)}"
         )
     if len(scan.gaps) > _NAMED:
-        found.append(f"{counted(len(scan.gaps) - _NAMED, 'more gap')} of the same kind")
+        lines.append(f"{counted(len(scan.gaps) - _NAMED, 'more gap')} of the same kind")
     if scan.incomplete:
         what = counted(len(scan.incomplete), "cycle lacks", "cycles lack")
-        found.append(f"{what} a part, the first at {time_text(scan.incomplete[0])}")
+        lines.append(f"{what} a part, the first at {time_text(scan.incomplete[0])}")
     if scan.filled:
         what = counted(len(scan.filled), "cycle was", "cycles were")
-        found.append(
+        lines.append(
             f"{what} not archived and computed from observations, the first at "
             f"{time_text(scan.filled[0])}: findings on remote segments are those of before"
         )
     if scan.shards_missing:
-        found.append(f"of {counted(scan.shards_missing, 'shard')} nothing is known for a time")
+        lines.append(f"of {counted(scan.shards_missing, 'shard')} nothing is known for a time")
     if scan.not_described:
-        found.append(
+        lines.append(
             f"{counted(scan.not_described, 'partition was', 'partitions were')} not described for "
             "a time, and counted nowhere"
         )
     if scan.unknown_min_isr:
-        found.append(
+        lines.append(
             f"min.insync.replicas of {counted(scan.unknown_min_isr, 'partition')} is not known"
         )
     if not groups.is_observed:
-        found.append("no group of consumers was observed: whom it hurt is not known")
+        lines.append("no group of consumers was observed: whom it hurt is not known")
     if not scan.remote_measured:
-        found.append("no broker measured what it read from remote storage: JMX was not scraped")
+        lines.append("no broker measured what it read from remote storage: JMX was not scraped")
     elif scan.remote_measured < scan.remote_expected:
-        found.append("some brokers were not measured all the time: remote reads are a lower bound")
-    found += _of_events(events, timeline, scan)
+        lines.append("some brokers were not measured all the time: remote reads are a lower bound")
+    lines += _of_events(events, timeline, scan)
     if not any(each.kind == "restart_judged" for each in events.happenings):
-        found.append(_GATE)
-    return found
+        lines.append(_GATE)
+    return lines
 
 
 def _of_events(events: Events, timeline: Told, scan: Scan) -> Iterable[str]:

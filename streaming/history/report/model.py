@@ -80,7 +80,7 @@ class RemoteReads:
 
 @dataclass(frozen=True, slots=True)
 class SufferingGroup:
-    """A group that suffered what it did not before: the number of its partitions by what."""
+    """A group that was hurt in the span: the number of its partitions by kind of harm."""
 
     group: str
     at_ms: int
@@ -92,7 +92,7 @@ class SufferingGroup:
 
 @dataclass(frozen=True, slots=True)
 class BlastRadius:
-    """How far it reached. A cycle stands for the time until the next one."""
+    """The extent of the damage. Each cycle counts for the time until the next one."""
 
     offline_partition_s: float
     under_min_isr_partition_s: float | None
@@ -163,7 +163,7 @@ class OtherRule:
 
 @dataclass(frozen=True, slots=True)
 class Unalerted:
-    """A risk that began in the span, and of which no alert told anybody."""
+    """A risk that opened in the span without an alert that fired."""
 
     risk: str
     severity: str

@@ -13,7 +13,7 @@ from streaming.history.capsules.recording import recorded
 from streaming.history.capsules.saving import save
 from streaming.history.report.making import report_of
 from streaming.history.report.writing.render import rendered
-from streaming.runtime.config import load
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.plugins import catalog_of
 
 

@@ -10,7 +10,8 @@ from typing import Final
 from kafka import TopicPartition
 
 from streaming.lab.remote_reads import local_start, read_from, remote_fetches
-from streaming.lab.scripts.scenarios import FENCED_S, SOON_S, ScriptFailed, Stage, preferred_leads
+from streaming.lab.scripts.scenarios import FENCED_S, preferred_leads
+from streaming.lab.scripts.stage import SOON_S, ScriptFailed, Stage
 from streaming.lab.traffic import COLD_TOPIC
 
 _LEADER: Final = 1

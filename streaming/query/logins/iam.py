@@ -85,5 +85,5 @@ def _region(config: Config) -> str:
 
 
 def _used(config: Config) -> list[Iam]:
-    found = (iam_of(client) for client in (config.cluster.client, config.bus_client))
-    return [iam for iam in found if iam]
+    logins = (iam_of(client) for client in (config.cluster.client, config.bus_client))
+    return [iam for iam in logins if iam]

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from streaming import bus
+from streaming.bus import keys
+from streaming.bus.bus_topics import shard_of
 from streaming.query import events
 from streaming.query.remote_log.records import RecordRefused, SegmentEvent, decode
 from twin.engine import frames
@@ -61,15 +62,15 @@ def as_observations(
             try:
                 event = decode(value)
             except RecordRefused as refusal:
-                shard_key = bus.key(cluster, _REFUSED_SHARD).decode()
+                shard_key = keys.key(cluster, _REFUSED_SHARD).decode()
                 why = InvalidFrame(refusal.reason, refusal.detail)
                 rows.append((events_topic, *events.refused(shard_key, place, why)))
                 continue
             if event is not None:
-                shard = bus.shard_of(event.topic, shards)
+                shard = shard_of(event.topic, shards)
                 events_of[place.partition, shard].append((place.offset, event))
         for (partition, shard), placed in events_of.items():
-            key = bus.key(cluster, shard).decode()
+            key = keys.key(cluster, shard).decode()
             header = FrameHeader(
                 SegmentsFrame.kind, cluster, shard, shards, newest_ms[partition], 0
             )

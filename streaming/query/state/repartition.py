@@ -13,7 +13,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from streaming import bus
+from streaming.bus.connection import BusError
+from streaming.bus.shards import with_known_shards
 from streaming.query.causes import first_line
 from streaming.query.heartbeat import Say, require_none
 from streaming.query.session import STATE_PARTITIONS, spark_session
@@ -38,8 +39,8 @@ def repartition(config: Config, partitions: int, say: Say) -> None:
         JarError, SessionError: there is no Spark to run in.
     """
     if not config.bus.shards:
-        with suppress(bus.BusError):  # the state can be rewritten while the bus is away
-            config = bus.with_known_shards(config) or config
+        with suppress(BusError):  # the state can be rewritten while the bus is away
+            config = with_known_shards(config) or config
     if partitions > config.bus.shards > 0:
         raise RepartitionError(
             f"{partitions} partitions: there are {config.bus.shards} shards (bus.shards), and a "

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.runtime.clock import utc_text
-from streaming.runtime.quantities import duration_text
+from streaming.runtime.quantities import duration_text, utc_text
 from twin.arrays.plain import enumerated
 from twin.cluster_rules.disks.disk_full import MUCH, DiskForecasts
 from twin.cluster_rules.remote_storage import RemoteStorage

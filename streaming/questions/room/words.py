@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from streaming.questions.answer import listed
-from streaming.runtime.clock import utc_text
-from streaming.runtime.quantities import size_text
+from streaming.runtime.quantities import size_text, utc_text
 from twin.arrays.plain import counted
 
 _MOST_LINES: Final = 5

@@ -160,14 +160,14 @@ def _by_broker(own: ShardState, for_ms: int) -> dict[int, DisksInOutage]:
     # Where nothing is tiered, a disk fills as it does anyway.
     away_ms = forecasts.full_if_away_ms
     at_ms = np.where(np.isnan(away_ms), forecasts.full_at_earliest_ms, away_ms)
-    found: dict[int, DisksInOutage] = {}
+    outages: dict[int, DisksInOutage] = {}
     for broker in np.unique(forecasts.broker).tolist():
         mine = np.flatnonzero(forecasts.broker == broker)
         first = mine[np.argmin(np.nan_to_num(at_ms[mine], nan=np.inf))]
         after_s = float(at_ms[first] - now_ms) / 1_000
         is_known = bool(forecasts.is_current[mine].all())
         uploaded = use.tiered_bytes[use.broker == broker]
-        found[broker] = {
+        outages[broker] = {
             "log_dir": str(forecasts.log_dir[first]),
             "forecast": forecast_of(after_s) if is_known else "unknown",
             "full_after_s": seconds_of(after_s) if is_known else None,
@@ -175,4 +175,4 @@ def _by_broker(own: ShardState, for_ms: int) -> dict[int, DisksInOutage]:
             "uploaded_bytes": int(uploaded[uploaded != UNKNOWN].sum()),
             "kept_bytes": round(float(np.maximum(kept[mine], 0).sum())) if is_known else None,
         }
-    return found
+    return outages

@@ -193,7 +193,7 @@ def _groups(exposed: Exposure) -> list[GroupOutage]:
     """The groups that cannot read, the worst first."""
     each = (exposed.groups, exposed.groups_after_loss, exposed.groups_after_leader_change)
     names = sorted({name for of in each for name in of})
-    found: list[GroupOutage] = [
+    groups: list[GroupOutage] = [
         {
             "group": name,
             "now": each[0].get(name, NO_OFFSETS),
@@ -202,7 +202,7 @@ def _groups(exposed: Exposure) -> list[GroupOutage]:
         }
         for name in names
     ]
-    return sorted(found, key=_worst_first)
+    return sorted(groups, key=_worst_first)
 
 
 def _worst_first(row: GroupOutage) -> tuple[int, int, int]:

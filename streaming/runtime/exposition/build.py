@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from typing import Final
@@ -29,3 +30,8 @@ def is_build_info(metric: Metric) -> bool:
 def own_version() -> str:
     """The version of kafka-twin that runs."""
     return version("kafka-twin")
+
+
+def declared(module: Mapping[str, object]) -> tuple[Metric, ...]:
+    """The metrics that a module declares, in order; ``module`` is its ``globals()``."""
+    return tuple(each for each in module.values() if isinstance(each, Metric))

@@ -47,7 +47,7 @@ def encoded(registry: Collector, native: Mapping[str, NativeHistogram]) -> bytes
 def _family(family: Family, native: Mapping[str, NativeHistogram]) -> bytes:
     kind = family.type if family.type in _TYPES else "unknown"
     name = f"{family.name}_total" if kind == "counter" else family.name
-    found = [_text(1, name), _text(2, family.documentation), _number(3, _TYPES[kind])]
+    fields = [_text(1, name), _text(2, family.documentation), _number(3, _TYPES[kind])]
     for labels, samples in _by_labels(family.samples).items():
         metric = b"".join(
             _message(1, _text(1, key) + _text(2, value)) for key, value in sorted(labels)
@@ -60,8 +60,8 @@ def _family(family: Family, native: Mapping[str, NativeHistogram]) -> bytes:
             if kind == "counter":
                 content += _created(3, samples)
             metric += _message(_VALUE_FIELDS[kind], content)
-        found.append(_message(4, metric))
-    return b"".join(found)
+        fields.append(_message(4, metric))
+    return b"".join(fields)
 
 
 def _by_labels(samples: Iterable[Sample]) -> dict[_Labels, list[Sample]]:
@@ -74,18 +74,18 @@ def _by_labels(samples: Iterable[Sample]) -> dict[_Labels, list[Sample]]:
 
 
 def _histogram(samples: Iterable[Sample], native: NativeHistogram | None) -> bytes:
-    samples, found = [*samples], []
+    samples, fields = [*samples], []
     for sample in samples:
         if sample.name.endswith("_count"):
-            found.append(_number(1, int(sample.value)))
+            fields.append(_number(1, int(sample.value)))
         elif sample.name.endswith("_sum"):
-            found.append(_double(2, sample.value))
+            fields.append(_double(2, sample.value))
         elif sample.name.endswith("_bucket"):
             bound = float(sample.labels["le"])
-            found.append(_message(3, _number(1, int(sample.value)) + _double(2, bound)))
+            fields.append(_message(3, _number(1, int(sample.value)) + _double(2, bound)))
     if native is not None:
-        found += _native(native)
-    return b"".join([*found, _created(15, samples)])
+        fields += _native(native)
+    return b"".join([*fields, _created(15, samples)])
 
 
 def _native(native: NativeHistogram) -> Iterator[bytes]:
@@ -111,12 +111,12 @@ def _created(field: int, samples: Iterable[Sample]) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def _zigzag(number: int) -> int:

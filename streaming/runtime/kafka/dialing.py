@@ -51,13 +51,13 @@ def addresses_of(text: str) -> dict[int, Place]:
     Raises:
         ValueError: it is not like that; says which part.
     """
-    found = {}
+    places = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         place = _PLACE.fullmatch(part)
         if not place or not 0 < int(place[3]) < 1 << 16:
             raise ValueError(f"{part!r} is not like 1=127.0.0.1:19092")
-        found[int(place[1])] = (place[2].strip("[]"), int(place[3]))
-    return found
+        places[int(place[1])] = (place[2].strip("[]"), int(place[3]))
+    return places
 
 
 class Dialer:

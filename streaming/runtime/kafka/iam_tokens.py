@@ -151,18 +151,18 @@ class Signer:
 
         with _one_line():
             session = self._opened()
-            found = session.get_credentials()
-            if found is None:
+            credentials = session.get_credentials()
+            if credentials is None:
                 raise TokenError(
                     "there are no credentials of AWS: none in the environment (AWS_ACCESS_KEY_ID), "
                     "in a profile, of a web identity, a container or an instance"
                 )
-            if not isinstance(found, RefreshableCredentials):
+            if not isinstance(credentials, RefreshableCredentials):
                 self._session = None
             if not self._iam.role_arn:
-                frozen = found.get_frozen_credentials()
+                frozen = credentials.get_frozen_credentials()
                 return Credentials(*frozen[:3])
-            return self._assumed(session, found)
+            return self._assumed(session, credentials)
 
     def _assumed(self, session: Session, own: Credentials) -> Credentials:
         from botocore.credentials import Credentials

@@ -57,8 +57,8 @@ class OAuth:
     @property
     def extensions_by_name(self) -> dict[str, str]:
         """The extensions."""
-        found = (_EXTENSION.fullmatch(part.strip()) for part in self.extensions.split(","))
-        return {match[1]: match[2] for match in found if match}
+        matches = (_EXTENSION.fullmatch(part.strip()) for part in self.extensions.split(","))
+        return {match[1]: match[2] for match in matches if match}
 
     @property
     def secret(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -11,12 +12,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
-from streaming.exporter.agents.tools import tools_of
+from streaming.exporter.agents.tools import Tool, tools_of
 from streaming.exporter.api import application, endpoints
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import number
-from streaming.questions.question import Question, question
+from streaming.questions.question import question
 from tests.builders import NOW_MS, Group, Partition, a_state
 from tests.exporter.agents.asking import (
     an_application,
@@ -44,61 +45,59 @@ def api() -> TestClient:
     return TestClient(an_application(store()))
 
 
-ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
-    "summary": ({}, "summary"),
-    "brokers": ({}, "brokers"),
-    "problems": ({}, "problems"),
-    "log_dirs": ({"failed": True, "limit": 1}, "brokers/log-dirs"),
-    "predictions": ({"topic": "moved"}, "predictions"),
-    "partitions": ({"at_risk": True, "limit": 2}, "partitions"),
-    "partition": ({"topic": "late", "partition": 0}, "partitions/late/0"),
-    "why": ({"topic": "late", "partition": 0}, "partitions/late/0/why"),
-    "groups": ({"sort": "worst"}, "groups"),
-    "group": ({"group": "reader"}, "groups/reader"),
-    "may_restart": ({"broker": 2, "with": [3], "allow_cold": True}, "brokers/2/restart"),
-    "in_sync": ({}, "brokers/in-sync"),
-    "plan_order": ({}, "plans/order"),
-    "plan_demote": ({"broker": 1}, "plans/demote"),
-    "plan_place": ({}, "plans/place"),
-    "plan_roll": ({"margin": 1}, "plans/roll"),
-}
-"""Arguments for each tool, and the path that answers the same."""
+THERE: dict[str, Any] = {"broker": 2, "topic": "late", "partition": 0, "group": "reader"}
+"""Something of the store, for parameters that are required and declare no example."""
+
+FURTHER: list[tuple[str, dict[str, Any]]] = [
+    ("groups", {"sort": "worst"}),
+    ("log_dirs", {"failed": True, "limit": 1}),
+    ("may_restart", {"broker": 2, "with": [3], "allow_cold": True}),
+    ("partitions", {"at_risk": True, "limit": 2}),
+    ("plan_roll", {"margin": 1}),
+    ("predictions", {"topic": "moved"}),
+    ("what_if_lose", {"broker": [2, 3]}),
+    ("what_if_recovery", {"broker": 3, "away": "10m"}),
+]
+"""Calls beside the one with each tool's declared examples."""
 
 
-def example(question: Question) -> dict[str, Any]:
-    """What a question needs, as its declaration has it by way of example; else broker 3."""
-    needed = [name for name, each in question.parameters.items() if each.required]
-    needed += question.needs_one_of[:1]
-    given: dict[str, Any] = {}
-    for name in needed:
-        parameter = question.parameters[name]
-        text = parameter.example or "3"
-        value = int(text) if parameter.kind == "integer" else text
-        given[name] = [value] if parameter.repeated else value
-    return given
+def example_of(tool: Tool) -> dict[str, Any]:
+    """The arguments that the tool needs, and all that it declares an example of."""
+    arguments = {}
+    for name, schema in tool.input_schema["properties"].items():
+        declared = {**tool.endpoint.path_parameters, **(tool.endpoint.parameters or {})}[name]
+        if declared.example:
+            value = int(declared.example) if schema["type"] == "integer" else declared.example
+            arguments[name] = [value] if declared.repeated else value
+        elif declared.required:
+            arguments[name] = THERE[name]
+    return arguments
 
 
-ANSWERS |= {
-    f"what_if_{each.name.replace('-', '_')}": (example(each), f"whatif/{each.name}")
-    for each in QUESTIONS.values()
-}
+def in_api(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What the API answers to the same."""
+    endpoint = tool.endpoint
+    query = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in arguments.items()
+        if name not in endpoint.path_parameters
+    }
+    path = re.sub(r"{(\w+)(:\w+)?}", lambda place: str(arguments[place[1]]), endpoint.path)
+    return of_api(api(), path.removeprefix("/api/v1/"), **query)
+
 
 OF_PAST: dict[str, tuple[dict[str, Any], str]] = {
     "diff": ({"from": "-31s", "to": "-5s"}, "diff"),
     "changes": ({"buckets": 10}, "history/changes"),
     "report": ({"from": "-31s", "to": "-5s"}, "report"),
 }
-"""The same, for tools of an exporter that has a past."""
+"""Arguments for each tool of an exporter that has a past, and the path that answers the same."""
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with an_exporter(store()) as url:
         yield url
-
-
-def test_there_is_a_call_here_for_every_tool(url):
-    assert set(listed(url)) == {*ANSWERS, *OF_PAST}
 
 
 def test_answers_about_the_past_are_the_apis():
@@ -121,16 +120,13 @@ def called_of_now(arguments: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_every_answer_is_the_apis(url, mode):
     """In the protocol of today, and in that with a handshake, which most clients speak."""
-    calls = [(name, arguments) for name, (arguments, _) in ANSWERS.items()]
+    tools = tools_of(endpoints(CATALOG))
+    assert set(tools) == set(listed(url))
+    derived = [(name, example_of(tools[name])) for name in tools.keys() - OF_PAST.keys()]
+    calls = [*derived, *FURTHER]
     for (name, arguments), result in zip(calls, called(url, *calls, mode=mode), strict=True):
-        in_path = name in ("partition", "why", "group", "may_restart")
-        query = {
-            key: str(value).lower() if isinstance(value, bool) else value
-            for key, value in arguments.items()
-            if not (in_path and key in ("topic", "partition", "group", "broker"))
-        }
-        assert not result.is_error, (name, text_of(result))
-        assert result.structured_content == of_api(api(), ANSWERS[name][1], **query), name
+        assert not result.is_error, (name, arguments, text_of(result))
+        assert result.structured_content == in_api(tools[name], arguments), (name, arguments)
 
 
 def test_a_tools_parameters_are_those_of_its_endpoint(url):

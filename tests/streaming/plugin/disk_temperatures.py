@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.declare import Alert, api_field, gauge, ingest, risk, rule
 from twin.declarations.table import (
     UNKNOWN,
@@ -16,7 +17,6 @@ from twin.declarations.table import (
     Observation,
     PartitionTable,
     column,
-    to_numpy,
 )
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState

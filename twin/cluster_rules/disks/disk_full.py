@@ -24,7 +24,8 @@ import numpy as np
 from twin.cluster_rules.disks.disk_samples import DiskSamples, StraightLine
 from twin.cluster_rules.disks.log_dirs import LogDirBytes, ReportedLogDirs, in_replicas, is_volume
 from twin.cluster_rules.disks.volume_curves import ReportedDiskCurves, VolumeCurves, of_volumes
-from twin.declarations.declare import Alert, ByBroker, ByLogDir, gauge, risk, rule
+from twin.declarations.declare import Alert, gauge, risk, rule
+from twin.declarations.results import ByBroker, ByLogDir
 from twin.declarations.signature import Cycle
 from twin.declarations.table import (
     UNKNOWN,

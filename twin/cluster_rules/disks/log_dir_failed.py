@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from twin.cluster_rules.disks.log_dirs import LogDirUse
-from twin.declarations.declare import Alert, ByBroker, risk
+from twin.declarations.declare import Alert, risk
+from twin.declarations.results import ByBroker
 from twin.declarations.table import UNKNOWN
 from twin.rules.brokers.log_dirs import STORAGE_ERROR
 

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import ByLogDir, gauge, rule
+from twin.declarations.declare import gauge, rule
+from twin.declarations.results import ByLogDir
 from twin.declarations.signature import Cycle
 from twin.declarations.table import (
     UNKNOWN,
@@ -248,7 +249,7 @@ CLASSES: Final = (
 
 
 def _of(use: LogDirUse, values: Array) -> ByLogDir:
-    """The known values of directories that are current."""
+    """A gauge of those directories whose value is known and current."""
     is_known = use.is_current & ~np.isnan(values) & ((values != UNKNOWN) | (values.dtype == float))
     return ByLogDir(use.broker[is_known], use.log_dir[is_known], values[is_known])
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import keys
+from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.declare import expiry, ingest
-from twin.declarations.table import UNKNOWN, Array, Bool, Int8, Int64, Rows, blank, to_numpy
+from twin.declarations.table import UNKNOWN, Array, Bool, Int8, Int64, Rows, blank
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import rows_of
 from twin.engine.state import ShardState

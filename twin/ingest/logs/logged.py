@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from twin.declarations.table import Array, Int32, to_numpy
+from twin.arrays.columns_in_arrow import to_numpy
+from twin.declarations.table import Array, Int32
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import rows_of
 from twin.engine.state import ShardState

@@ -74,7 +74,7 @@ def emptied(disks: Disks) -> Disks:
 
 
 def still(disks: Disks) -> Disks:
-    """The same disks of brokers that are out: nothing is written there, and nobody lists them."""
+    """The disks as they stay while their brokers are out, when nothing is written to them."""
     none = np.zeros(disks.after_s.shape)
     return replace(
         disks,

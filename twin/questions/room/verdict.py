@@ -131,7 +131,7 @@ def room_for(
 
 
 def _apart(room: BrokerRoom, waiting: Float64) -> BrokerRoom:
-    """Without what the broker receives anyway in the numbers of what it receives."""
+    """The room, with the bytes of the ``waiting`` replicas, which come anyway, counted apart."""
     size = float(np.nansum(waiting))
     return replace(
         room,

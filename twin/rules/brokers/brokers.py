@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from twin.declarations.declare import ByBroker, Metric, Occurrence, event, gauge
+from twin.declarations.declare import Metric, Occurrence, event, gauge
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import Cycle, Earlier, parameters
 from twin.declarations.table import UNKNOWN, Bool
 from twin.tables.state import STALE_METRICS_MS, BrokerMetrics, Brokers

@@ -15,8 +15,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from twin.arrays.slots import any_slot, count_slots, in_slots
-from twin.declarations.declare import Alert, ByBroker, gauge, other_elections, risk, rule
-from twin.declarations.signature import ByKafka, Cycle, EachRule
+from twin.declarations.declare import Alert, gauge, other_elections, risk, rule
+from twin.declarations.results import ByBroker
+from twin.declarations.signature import Cycle, EachRule
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -108,7 +109,7 @@ def leaders_after_loss_by_others(
     electorate: Electorate,
     brokers: Brokers,
     cycle: Cycle,
-    kafka: ByKafka[LeadersAfterLoss],
+    kafka: LeadersAfterLoss,
 ) -> LeadersAfterLoss:
     """The same by the ballots of another election rule."""
     away = away_replicas(electorate, brokers, cycle.observed_at_ms)

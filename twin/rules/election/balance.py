@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from twin.declarations.declare import ByRack, gauge, other_elections, rule
-from twin.declarations.signature import ByKafka, EachRule
+from twin.declarations.declare import gauge, other_elections, rule
+from twin.declarations.results import ByRack
+from twin.declarations.signature import EachRule
 from twin.declarations.table import NO_BROKER, Int32, PartitionTable, column
 from twin.kafka.election import ElectionKind, elect
 from twin.rules.brokers.racks import racks_of
@@ -43,7 +44,7 @@ def balanced_leaders(electorate: Electorate) -> BalancedLeaders:
 
 @other_elections
 def balanced_by_others(
-    electorate: Electorate, ballot: Ballot, kafka: ByKafka[BalancedLeaders]
+    electorate: Electorate, ballot: Ballot, kafka: BalancedLeaders
 ) -> BalancedLeaders:
     """The leaders after a PREFERRED election by the ballots of another election rule."""
     leader = kafka.leader.copy()

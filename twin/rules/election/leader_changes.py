@@ -38,7 +38,12 @@ from twin.rules.partitions.growth import Growth
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs, forbids_unclean_elections
 from twin.rules.replication.catching_up import CatchingUp
-from twin.rules.replication.isr_shrinks import BROKER_CLOCK_SKEW_MS
+from twin.rules.replication.isr_shrink_evidence import BROKER_CLOCK_SKEW_MS
+from twin.rules.replication.logged_changes import (
+    logged_as_unclean,
+    logged_removals,
+    logged_watermarks,
+)
 from twin.tables.columns import PartitionKey
 from twin.tables.state import (
     Assignment,
@@ -171,34 +176,34 @@ def leader_changes(prev: PrevCycle, it: Electors, cycle: Cycle) -> LeaderChanges
     now_ms, partitions, leaders = cycle.observed_at_ms, it.partitions, it.leaders
     answered = (partitions.leader != NO_BROKER) & (leaders.sampled_at_ms == now_ms)
     answered &= leaders.log_end_offset != UNKNOWN
-    found = _changed(prev, partitions, leaders, answered, cycle)
-    if not len(found):
-        return found
-    row = found.row
-    changed = partitions.leader_epoch[row] != found.old_epoch
-    found = _with_successors(found, prev, it)
-    answers_first = answered[row] & (found.answered_at_ms == UNKNOWN)
-    answered_at_ms = np.where(answers_first, now_ms, found.answered_at_ms)
-    new_end = np.where(answers_first, leaders.log_end_offset[row], found.new_end_offset)
+    changes = _changed(prev, partitions, leaders, answered, cycle)
+    if not len(changes):
+        return changes
+    row = changes.row
+    changed = partitions.leader_epoch[row] != changes.old_epoch
+    changes = _with_successors(changes, prev, it)
+    answers_first = answered[row] & (changes.answered_at_ms == UNKNOWN)
+    answered_at_ms = np.where(answers_first, now_ms, changes.answered_at_ms)
+    new_end = np.where(answers_first, leaders.log_end_offset[row], changes.new_end_offset)
     start, is_exact, found_epoch = _epoch_starts(
-        row, found.old_epoch, partitions.leader_epoch[row], it.epochs
+        row, changes.old_epoch, partitions.leader_epoch[row], it.epochs
     )
     # A log that begins with a later epoch has none of these: the answer is where it begins then.
     has_found = start > np.maximum(leaders.log_start_offset[row], 0)
     is_late = (answered_at_ms != UNKNOWN) & (now_ms - answered_at_ms >= EPOCH_END_WITHIN_MS)
     is_bound = (start == UNKNOWN) & answered[row] & (is_late | ~changed)
-    start = np.where(is_bound, _bounds(found, new_end, it.prior), start)
-    committed = np.maximum(found.committed_offset, _logged_watermarks(found, it.watermarks))
+    start = np.where(is_bound, _bounds(changes, new_end, it.prior), start)
+    committed = np.maximum(changes.committed_offset, _logged_watermarks(changes, it.watermarks))
     # Of a bound of the start it is not known on which side of a high watermark it is.
     is_proven = is_exact & (start != UNKNOWN) & (committed > start)
     # Where nobody else is elected, or where it had more, it has lost them itself.
-    is_proven &= ~found.was_in_isr & (_ends_before(found, it.prior) <= start)
+    is_proven &= ~changes.was_in_isr & (_ends_before(changes, it.prior) <= start)
     return replace(
-        found,
+        changes,
         committed_offset=committed,
         new_end_offset=new_end,
         answered_at_ms=answered_at_ms,
-        is_unclean=found.is_unclean | (is_proven & (found.new_leader != found.old_leader)),
+        is_unclean=changes.is_unclean | (is_proven & (changes.new_leader != changes.old_leader)),
         start_offset=start,
         start_is_exact=is_exact,
         found_epoch=np.where(has_found, found_epoch, UNKNOWN),
@@ -292,76 +297,9 @@ def _far(row: Int32) -> Int64:
     return np.full(len(row), np.iinfo(np.int64).max)
 
 
-def logged_removals(
-    row: Int32,
-    broker: Int32,
-    old_leader: Int32,
-    since_ms: Int64,
-    until_ms: Int64,
-    removals: IsrRemovals,
-) -> tuple[Bool, Bool]:
-    """[N], [N] a replica left the ISR of that leader and is not back, and: it came back.
-
-    Args:
-        row: [N] partitions.
-        broker: [N] the replica of each.
-        old_leader: [N] the leader that removed it; a controller's log does not name one.
-        since_ms: [N] what was logged before does not count.
-        until_ms: [N] nor does what was logged after.
-        removals: as brokers logged them.
-    """
-    one, logged = keys.pairs(keys.pack(row, broker), keys.pack(removals.row, removals.broker))
-    by_old = (removals.leader[logged] == NO_BROKER) | (removals.leader[logged] == old_leader[one])
-    at_ms = removals.at_ms[logged]
-    is_since = by_old & (at_ms > since_ms[one]) & (at_ms <= until_ms[one])
-    is_back = removals.rejoined_at_ms[logged] != UNKNOWN
-    removed, rejoined = np.zeros(len(row), bool), np.zeros(len(row), bool)
-    removed[one[is_since & ~is_back]] = True
-    rejoined[one[by_old & is_back & (removals.rejoined_at_ms[logged] > since_ms[one])]] = True
-    return removed, rejoined & ~removed
-
-
-def logged_as_unclean(
-    row: Int32,
-    old_epoch: Int32,
-    leader_epoch: Int32,
-    until_ms: Int64,
-    elections: LoggedUncleanElections,
-) -> Bool:
-    """[N] a controller logged an unclean election between two leaders.
-
-    Args:
-        row: [N] partitions.
-        old_epoch: [N] leader epoch of the leader before; a line about it or an earlier one does
-            not count, whenever it was logged.
-        leader_epoch: [N] leader epoch of the leader since, or of a later one.
-        until_ms: [N] what was logged after does not count.
-        elections: as controllers logged them.
-    """
-    one, logged = keys.pairs(row.astype(np.int64), elections.row.astype(np.int64))
-    epoch = elections.leader_epoch[logged]
-    is_between = (old_epoch[one] < epoch) & (epoch <= leader_epoch[one])
-    is_between &= elections.at_ms[logged] <= until_ms[one]
-    unclean = np.zeros(len(row), bool)
-    unclean[one[is_between]] = True
-    return unclean
-
-
 def _logged_watermarks(found: LeaderChanges, logged: LoggedHighWatermarks) -> Int64:
     """[N] the high watermark that the old leader sent to a follower last, or unknown."""
     return logged_watermarks(found.row, found.old_leader, found.old_epoch, logged)
-
-
-def logged_watermarks(
-    row: Int32, leader: Int32, leader_epoch: Int32, logged: LoggedHighWatermarks
-) -> Int64:
-    """[N] the high watermark that this leader sent to a follower in that epoch, or unknown."""
-    place = keys.find(logged.row.astype(np.int64), row.astype(np.int64))
-    if not len(logged):
-        return np.full(len(row), UNKNOWN, np.int64)
-    same = (place != UNKNOWN) & (logged.leader[place] == leader)
-    same &= logged.leader_epoch[place] == leader_epoch
-    return np.where(same, logged.offset[place], UNKNOWN)
 
 
 def _bounds(found: LeaderChanges, new_end: Int64, prior: PriorEnds) -> Int64:

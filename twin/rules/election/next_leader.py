@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.arrays.slots import any_slot, count_slots, in_slots
-from twin.declarations.declare import ByBroker, KnownValues, gauge, other_elections, rule
-from twin.declarations.signature import ByKafka, EachRule, TableGroup
+from twin.declarations.declare import gauge, other_elections, rule
+from twin.declarations.results import ByBroker, KnownValues
+from twin.declarations.signature import EachRule, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -122,7 +123,7 @@ def next_leaders(electorate: Electorate) -> NextLeaders:
 
 @other_elections
 def next_leaders_by_others(
-    electorate: Electorate, ballot: Ballot, kafka: ByKafka[NextLeaders]
+    electorate: Electorate, ballot: Ballot, kafka: NextLeaders
 ) -> NextLeaders:
     """The same election by the ballots of another election rule."""
     return elected_under(ballot, electorate, electorate.roles.is_leader, kafka)

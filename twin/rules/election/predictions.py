@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from twin.declarations.declare import rule
-from twin.declarations.signature import Before, Cycle, Latest, TableGroup
+from twin.declarations.signature import Before, Cycle, Earlier, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -132,7 +132,7 @@ def predictions(
     coverage: ReplicaCoverage,
     leaders: Leaders,
     outcomes: Before[ForecastOutcomes],
-    latest: Latest[Predictions],
+    latest: Earlier[Predictions],
     cycle: Cycle,
 ) -> Predictions:
     """Changes of earlier cycles are kept; those of this cycle are judged again with each frame."""
@@ -169,9 +169,6 @@ def predictions(
         local_bytes=leaders.local_log_bytes[row],
     )
     return _newest(kept.with_rows(news))
-
-
-# ---------------------------------------------------------------- inside
 
 
 def _changed_rows(partitions: Partitions, ends: LeaderEnds, outcomes: ForecastOutcomes) -> Rows:

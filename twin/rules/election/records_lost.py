@@ -35,17 +35,9 @@ import numpy as np
 
 from twin.arrays import keys, plain
 from twin.arrays.alignment import appeared
-from twin.declarations.declare import (
-    Alert,
-    Occurrence,
-    OfRows,
-    api_field,
-    event,
-    gauge,
-    risk,
-    rule,
-)
-from twin.declarations.signature import Before, Cycle, Earlier, Latest, TableGroup
+from twin.declarations.declare import Alert, Occurrence, api_field, event, gauge, risk, rule
+from twin.declarations.results import OfRows
+from twin.declarations.signature import Before, Cycle, Earlier, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -56,16 +48,16 @@ from twin.declarations.table import (
     SparseTable,
     column,
 )
-from twin.rules.election.leader_changes import (
-    LeaderChanges,
+from twin.rules.election.leader_changes import LeaderChanges
+from twin.rules.election.truncations import Truncations, first_difference
+from twin.rules.partitions.leaders import Leaders
+from twin.rules.partitions.topic_configs import TopicConfigs, forbids_unclean_elections
+from twin.rules.replication.isr_shrink_evidence import BROKER_CLOCK_SKEW_MS
+from twin.rules.replication.logged_changes import (
     logged_as_unclean,
     logged_removals,
     logged_watermarks,
 )
-from twin.rules.election.truncations import Truncations, first_difference
-from twin.rules.partitions.leaders import Leaders
-from twin.rules.partitions.topic_configs import TopicConfigs, forbids_unclean_elections
-from twin.rules.replication.isr_shrinks import BROKER_CLOCK_SKEW_MS
 from twin.tables.state import (
     GroupOffsets,
     IsrRemovals,
@@ -149,7 +141,7 @@ class LossEvidence(TableGroup):
 
 
 @rule
-def records_lost(it: LossEvidence, latest: Latest[RecordsLost]) -> RecordsLost:
+def records_lost(it: LossEvidence, latest: Earlier[RecordsLost]) -> RecordsLost:
     """Losses of this cycle are computed again with each frame; earlier ones are kept."""
     now_ms = it.cycle.observed_at_ms
     earlier = latest.pick(latest.at_ms < now_ms)
@@ -204,7 +196,7 @@ def _by_samples(it: LossEvidence) -> RecordsLost:
 
 
 def _if(is_clean: Bool) -> Int8:
-    """[N] Acknowledged, before what proves it is counted."""
+    """[N] whether lost records were acknowledged, by the kind of election alone."""
     return np.where(is_clean, Acknowledged.NO, Acknowledged.POSSIBLE).astype(np.int8)
 
 

@@ -11,7 +11,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from twin.declarations.declare import ByBroker, gauge, rule
+from twin.declarations.declare import gauge, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.table import UNKNOWN, Bool, Int8, PartitionTable, column
 from twin.kafka.election import Outcome
 from twin.rules.election.after_loss import LeadersAfterLoss, Shortfalls

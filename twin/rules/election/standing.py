@@ -13,7 +13,7 @@ import numpy as np
 
 from twin.arrays.slots import any_slot, count_slots
 from twin.declarations.declare import gauge, other_elections, rule
-from twin.declarations.signature import ByKafka, EachRule
+from twin.declarations.signature import EachRule
 from twin.declarations.table import NO_BROKER, UNKNOWN, Int32, PartitionTable, column
 from twin.kafka.election import Outcome
 from twin.rules.election.after_loss import LeadersAfterLoss
@@ -46,9 +46,7 @@ def standings(partitions: Partitions, sizes: IsrSizes) -> Standings:
 
 
 @other_elections
-def standings_by_others(
-    electorate: Electorate, ballot: Ballot, kafka: ByKafka[Standings]
-) -> Standings:
+def standings_by_others(electorate: Electorate, ballot: Ballot, kafka: Standings) -> Standings:
     """A leader that may lead stays; a partition without one elects one.
 
     A rule that only sorts the members of the ISR has no leader where Kafka has none.

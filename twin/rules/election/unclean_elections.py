@@ -21,7 +21,7 @@ import numpy as np
 
 from twin.arrays import keys, plain
 from twin.declarations.declare import Alert, Occurrence, api_field, event, gauge, risk, rule
-from twin.declarations.signature import Cycle, Earlier, Latest
+from twin.declarations.signature import Cycle, Earlier
 from twin.declarations.table import NO_BROKER, UNKNOWN, Bool, Int32, Int64, SparseTable, column
 from twin.rules.election.leader_changes import EPOCH_END_WITHIN_MS, LeaderChanges
 from twin.rules.election.records_lost import LOSS_WINDOW_MS, LossCause, RecordsLost
@@ -48,22 +48,22 @@ class UncleanElections(SparseTable, kind="unclean_elections"):
 
 @rule
 def unclean_elections(
-    changes: LeaderChanges, losses: RecordsLost, latest: Latest[UncleanElections], cycle: Cycle
+    changes: LeaderChanges, losses: RecordsLost, latest: Earlier[UncleanElections], cycle: Cycle
 ) -> UncleanElections:
     """An election is told once it is known where the new leader begins, or after a while without;
     or when a loss turns out to be of an unclean election."""
     now_ms = cycle.observed_at_ms
     kept = latest.pick((latest.at_ms < now_ms) & (now_ms - latest.at_ms <= LOSS_WINDOW_MS))
-    found = _of_losses(losses, now_ms)
+    elections = _of_losses(losses, now_ms)
     seen = _of_changes(changes, now_ms)
-    found = seen.pick(~np.isin(_key(seen), _key(found))).with_rows(found)
+    elections = seen.pick(~np.isin(_key(seen), _key(elections))).with_rows(elections)
     # What is known of a start stays; the same election is told again once its start is known.
-    place = keys.find(_key(kept), _key(found))
+    place = keys.find(_key(kept), _key(elections))
     is_news = place == UNKNOWN
     if len(kept):
-        is_news |= (kept.start_offset[place] == UNKNOWN) & (found.start_offset != UNKNOWN)
-    found = found.pick(is_news)
-    return kept.pick(~np.isin(_key(kept), _key(found))).with_rows(found)
+        is_news |= (kept.start_offset[place] == UNKNOWN) & (elections.start_offset != UNKNOWN)
+    elections = elections.pick(is_news)
+    return kept.pick(~np.isin(_key(kept), _key(elections))).with_rows(elections)
 
 
 def _of_changes(changes: LeaderChanges, now_ms: int) -> UncleanElections:
@@ -86,7 +86,7 @@ def _of_losses(losses: RecordsLost, now_ms: int) -> UncleanElections:
 
 
 def _elections(of: LeaderChanges | RecordsLost, now_ms: int) -> UncleanElections:
-    """The columns that both tables have."""
+    """Elections as rows of ``UncleanElections``, from the columns that both tables share."""
     shared = [c.name for c in UncleanElections.columns if c.name != "at_ms"]
     columns = {name: getattr(of, name) for name in shared}
     return UncleanElections(at_ms=np.full(len(of), now_ms), **columns)

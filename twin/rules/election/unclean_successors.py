@@ -36,7 +36,6 @@ _OF_THE_LOG: Final = (
 class SuccessorCosts(
     PartitionTable,
     kind="successor_costs",
-    in_losses=True,
     on_demand="follows from the next leaders of the loss that somebody asks about",
 ):
     """[P] what the next leader costs if it is from outside the ISR and the ELR."""

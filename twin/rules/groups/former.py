@@ -15,18 +15,10 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys, plain
+from twin.arrays.columns_in_arrow import object_array
 from twin.declarations.declare import Alert, Occurrence, event, risk, rule
 from twin.declarations.signature import Before, Cycle, Earlier
-from twin.declarations.table import (
-    UNKNOWN,
-    Bool,
-    Int64,
-    Rows,
-    SparseTable,
-    Text,
-    column,
-    object_array,
-)
+from twin.declarations.table import UNKNOWN, Bool, Int64, Rows, SparseTable, Text, column
 from twin.rules.groups.moves import GroupMoves, is_ahead
 from twin.rules.partitions.leaders import Leaders
 from twin.tables.state import (
@@ -63,8 +55,10 @@ def former_reads(
     before: Before[FormerReads],
     cycle: Cycle,
 ) -> FormerReads:
-    """An offset is of the former topic if the group had committed it there, or a later one if it is
-    beyond the log end now: what the group committed last may not have been read.
+    """Groups whose committed offset belongs to a topic that was deleted and created again.
+
+    That is so if the group had committed this offset to the former topic. An offset beyond the log
+    end of the new topic may also be a later one: the group's last commit may not have been read.
 
     A group whose offset is reset is forgotten; one that moves on from there has skipped records.
     """

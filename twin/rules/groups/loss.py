@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import ByBroker, gauge, group_gauge, rule
+from twin.declarations.declare import gauge, group_gauge, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import EachRule, NowMs
 from twin.declarations.table import (
     NO_BROKER,
@@ -35,11 +36,7 @@ from twin.rules.groups.moves import GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
 from twin.rules.partitions.growth import RecordSizes
 from twin.rules.reading.selection import leader_selectors
-from twin.tables.state import (
-    BrokerMetrics,
-    GroupOffsets,
-    Partitions,
-)
+from twin.tables.state import BrokerMetrics, GroupOffsets, Partitions
 
 READER_THREADS: Final = 10
 """Default of remote.log.reader.threads. A consumer waits for one read at a time."""
@@ -112,7 +109,7 @@ def reads_then(
     rack: Int64,
     sizes: RecordSizes,
 ) -> tuple[Array, ...]:
-    """The rows, followed by the columns of ``ReadsThen``."""
+    """What groups would read after the loss: their rows, then each column of ``ReadsThen``."""
     reads_from, records = after_loss.servers.read(moves, after_loss.slot, after_loss.selector, rack)
     ahead = after_loss.servers.ahead_then(moves, after_loss.slot)
     reads_from = np.where(ahead, np.int8(ReadsFrom.AHEAD), reads_from)

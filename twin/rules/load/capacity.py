@@ -39,8 +39,8 @@ def peak_percents(brokers: Brokers, broker: Int32) -> Float64:
 def _configured(brokers: Brokers, broker: Int32, name: str) -> Float64:
     """[B] a column of those brokers; NaN where nothing is set."""
     values = np.full(len(broker), np.nan)
-    _, here, there = np.intersect1d(broker, brokers.broker, return_indices=True)
-    own = getattr(brokers, name)[there]
+    _, here, configured = np.intersect1d(broker, brokers.broker, return_indices=True)
+    own = getattr(brokers, name)[configured]
     values[here] = np.where(own > 0, own, np.nan)
     return values
 

@@ -124,7 +124,11 @@ def _spread(
     gained: Float64, quantity: int, others: tuple[int, ...], now: Amounts, shifts: Shifts,
     by_brokers: Float64,
 ) -> None:  # fmt: skip
-    """Spread what lost brokers measure, and the twin knows no share of, by what else they have."""
+    """Add to ``gained`` what lost brokers measure of a quantity that is known of no partition.
+
+    It is divided as the first of the ``others`` that is known: in proportion to what each broker
+    takes over of that one.
+    """
     left: Array = (by_brokers[quantity] > 0) & (now.known[quantity] == 0)
     left &= now.unknown[quantity] == 0
     for other in others:

@@ -62,8 +62,8 @@ class CarriedPeaks(ClusterTable, kind="carried_peaks"):
         since_ms = np.full(len(broker), now_ms)
         np.minimum.at(since_ms, row, self.since_ms[is_asked])
         is_known = now_ms - since_ms >= WATCHED_MS
-        found = np.zeros((2, len(broker)))
-        for most, values in zip(found, (self.bytes_in_per_s, self.bytes_out_per_s), strict=True):
+        peaks = np.zeros((2, len(broker)))
+        for most, values in zip(peaks, (self.bytes_in_per_s, self.bytes_out_per_s), strict=True):
             np.maximum.at(most, row, values[is_asked])
-        into, out = np.where(is_known, found, np.nan)
+        into, out = np.where(is_known, peaks, np.nan)
         return into, out

@@ -282,9 +282,10 @@ class Carried:
     def _move(
         self, gained: Sums, dropped: Sums, some: Rows, leader: Int32, gone: Bool, lost: Int64
     ) -> None:
-        """Move those groups to who serves them under these leaders [P], without ``gone`` [P, R].
+        """Move the reads of those groups to the brokers that serve them under these leaders [P].
 
-        ``lost``: [N] the place of the broker whose loss moves each of them.
+        ``gone``: [P, R] the replicas that are lost. ``lost``: [N] the place of the broker whose
+        loss moves each of the groups.
         """
         if not len(some):
             return

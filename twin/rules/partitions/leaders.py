@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from twin.arrays.slots import count_slots, in_slots
-from twin.declarations.declare import KnownValues, api_field, gauge, rule
+from twin.declarations.declare import api_field, gauge, rule
+from twin.declarations.results import KnownValues
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,

@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from twin.arrays.slots import any_slot, in_slots, over_slots
-from twin.declarations.declare import Alert, ByBroker, OfRows, api_field, gauge, risk, rule
+from twin.declarations.declare import Alert, api_field, gauge, risk, rule
+from twin.declarations.results import ByBroker, OfRows
 from twin.declarations.signature import Lazy
 from twin.declarations.table import (
     NO_BROKER,

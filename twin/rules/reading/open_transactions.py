@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.declarations.declare import Alert, OfRows, api_field, gauge, risk, rule
+from twin.declarations.declare import Alert, api_field, gauge, risk, rule
+from twin.declarations.results import OfRows
 from twin.declarations.signature import Before, Cycle
 from twin.declarations.table import (
     UNKNOWN,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from twin.arrays import plain
-from twin.declarations.declare import ByRack, api_field, gauge, rule
+from twin.declarations.declare import api_field, gauge, rule
+from twin.declarations.results import ByRack
 from twin.declarations.table import UNKNOWN, Float64, Int32, SparseTable, column
 from twin.rules.brokers.racks import rack_names, racks_of
 from twin.rules.partitions.growth import Growth, RecordSizes

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import keys, plain
-from twin.declarations.declare import Alert, OfReplicas, api_field, gauge, risk, rule
+from twin.declarations.declare import Alert, api_field, gauge, risk, rule
+from twin.declarations.results import OfReplicas
 from twin.declarations.signature import NowMs
 from twin.declarations.table import UNKNOWN, Bool, Float64, Int32, SparseTable, column
 from twin.rules.partitions.growth import Growth, RecordSizes

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from twin.arrays.slots import count_slots
-from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
+from twin.declarations.declare import Alert, gauge, risk, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, PartitionTable, column
 from twin.rules.partitions.leaders import Roles, has_flag
 from twin.rules.partitions.topic_configs import LeaderMinIsr

@@ -123,7 +123,7 @@ def _explained(shrinks: IsrShrinks) -> list[tuple[int, ...]]:
 
 
 def _reasons(shrinks: IsrShrinks, now_ms: int) -> dict[int, str]:
-    """By row the explanation of this cycle's shrinks, in brackets; without those unexplained."""
+    """The explanation of this cycle's shrinks by row, in brackets; none for unexplained ones."""
     rows = shrinks.pick(shrinks.at_ms == now_ms)
     verdicts, kept = defaultdict[int, set[Verdict]](set), set[int]()
     for row, verdict, was_pending in zip(

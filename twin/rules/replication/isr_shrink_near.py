@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from twin.arrays.slots import any_slot, in_slots
-from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
+from twin.declarations.declare import Alert, gauge, risk, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import Cycle
 from twin.declarations.table import UNKNOWN, Bool, Int8, ReplicaTable, column
 from twin.rules.brokers.lag_limits import LagLimits

@@ -21,7 +21,8 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import keys, plain
-from twin.declarations.declare import ByBroker, api_field, gauge, rule
+from twin.declarations.declare import api_field, gauge, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import Lazy
 from twin.declarations.table import (
     UNKNOWN,

@@ -19,16 +19,8 @@ import numpy as np
 
 from twin.arrays.alignment import in_present_slots
 from twin.arrays.slots import any_slot, in_slots, over_slots
-from twin.declarations.declare import (
-    Alert,
-    ByBroker,
-    Occurrence,
-    api_field,
-    event,
-    gauge,
-    risk,
-    rule,
-)
+from twin.declarations.declare import Alert, Occurrence, api_field, event, gauge, risk, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.signature import Before, Earlier
 from twin.declarations.table import (
     NO_BROKER,

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from twin.arrays import plain
-from twin.declarations.declare import Alert, Metric, OfRows, api_field, gauge, risk
+from twin.declarations.declare import Alert, Metric, api_field, gauge, risk
+from twin.declarations.results import OfRows
 from twin.declarations.signature import NowMs, parameters
 from twin.declarations.table import UNKNOWN, Bool, Int64, SparseTable, column
 from twin.rules.partitions.topic_configs import TopicConfigs

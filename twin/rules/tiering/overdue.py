@@ -27,7 +27,8 @@ from typing import Final
 import numpy as np
 
 from twin.arrays.slots import any_slot, over_slots
-from twin.declarations.declare import Alert, OfRows, gauge, risk, rule
+from twin.declarations.declare import Alert, gauge, risk, rule
+from twin.declarations.results import OfRows
 from twin.declarations.signature import NowMs
 from twin.declarations.table import UNKNOWN, Bool, Float64, Int64, ReplicaTable, Rows, column
 from twin.rules.partitions.growth import Growth

@@ -14,7 +14,7 @@ import numpy as np
 
 from twin.arrays.slots import any_slot, over_slots
 from twin.declarations.declare import gauge, rule
-from twin.declarations.signature import Before, Latest, NowMs
+from twin.declarations.signature import Before, Earlier, NowMs
 from twin.declarations.table import (
     UNKNOWN,
     Array,
@@ -75,7 +75,7 @@ class SuspectTimestamps(
 
 
 @rule
-def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) -> FirstSeenEnds:
+def first_seen_ends(previous: Before[LeaderEnds], first: Earlier[FirstSeenEnds]) -> FirstSeenEnds:
     """The log ends of the first cycle that brought them."""
     is_set = first.offset != UNKNOWN
     return FirstSeenEnds(

@@ -17,7 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
+from twin.declarations.declare import Alert, gauge, risk, rule
+from twin.declarations.results import ByBroker
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,

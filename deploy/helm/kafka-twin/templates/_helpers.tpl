@@ -34,11 +34,6 @@ release: {{ . | quote }}
 {{- end }}
 {{- end }}
 
-{{/* A value as YAML; nothing if it is empty. */}}
-{{- define "kafka-twin.yaml" -}}
-{{- with . }}{{ toYaml . }}{{ end -}}
-{{- end }}
-
 {{- define "kafka-twin.annotations" -}}
 {{- with . }}
 annotations:
@@ -46,31 +41,150 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* (root, of): where the pods of a program run, and with whose rights their images are pulled. */}}
-{{- define "kafka-twin.scheduling" -}}
-{{- with .root.Values.imagePullSecrets }}
+{{/* (root, program): its ServiceAccount, without what says that pods get a token. */}}
+{{- define "kafka-twin.account" -}}
+{{- $root := index . 0 -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "kafka-twin.serviceAccount" . }}
+  labels:
+    {{- include "kafka-twin.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ index . 1 }}
+  {{- include "kafka-twin.annotations" (index $root.Values (index . 1)).serviceAccount.annotations | nindent 2 }}
+{{- end }}
+
+{{/* (root, program): labels and annotations of its pods. */}}
+{{- define "kafka-twin.podMetadata" -}}
+{{- $root := index . 0 -}}
+{{- $of := index $root.Values (index . 1) -}}
+labels:
+  {{- include "kafka-twin.selectorLabels" $root | nindent 2 }}
+  app.kubernetes.io/component: {{ index . 1 }}
+  {{- with $of.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+annotations:
+  checksum/config: {{ include "kafka-twin.checksum" $root }}
+  {{- with $of.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{/* (root, program): where its pods run, as whom, and with whose rights their images are pulled. */}}
+{{- define "kafka-twin.podSpec" -}}
+{{- $root := index . 0 -}}
+{{- $of := index $root.Values (index . 1) -}}
+# Variables that Kubernetes makes of service names would be read as settings: KAFKA_TWIN_EXPORTER_PORT.
+enableServiceLinks: false
+# The images name their user, 10001. Where a cluster gives out users, as OpenShift does, any other will do.
+securityContext:
+  {{- include "kafka-twin.security" (append . "podSecurityContext") | nindent 2 }}
+{{- with $root.Values.imagePullSecrets }}
 imagePullSecrets:
-{{ toYaml . | indent 2 }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- range $key := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" }}
-{{- with index $.of $key }}
+{{- with index $of $key }}
 {{ $key }}:
-{{ toYaml . | indent 2 }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
-{{- with .of.priorityClassName }}
+{{- with $of.priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
-{{- with concat .root.Values.hostAliases .of.hostAliases }}
+{{- with concat $root.Values.hostAliases $of.hostAliases }}
 hostAliases:
-{{ toYaml . | indent 2 }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* (root, of, key): the security context for all, with that of a program over it. OpenShift gives out users and groups itself. */}}
+{{/* (root, program): with whose rights its pods ask the API server. Spark decides of a driver and its executors. */}}
+{{- define "kafka-twin.podAccount" -}}
+serviceAccountName: {{ include "kafka-twin.serviceAccount" . }}
+automountServiceAccountToken: {{ (index (index . 0).Values (index . 1)).automountServiceAccountToken }}
+{{- end }}
+
+{{/* (root, program, key of the image's values): its container, but for ports, variables, probes and mounts. */}}
+{{- define "kafka-twin.container" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 2 -}}
+image: {{ include "kafka-twin.image" (list $root $image) }}
+imagePullPolicy: {{ (index $root.Values $image).pullPolicy }}
+args: [{{ index . 1 }}]
+resources:
+  {{- toYaml (index $root.Values (index . 1)).resources | nindent 2 }}
+{{ include "kafka-twin.secured" . }}
+{{ include "kafka-twin.envFrom" . }}
+{{- end }}
+
+{{- define "kafka-twin.secured" -}}
+securityContext:
+  {{- include "kafka-twin.security" (list (index . 0) (index . 1) "containerSecurityContext") | nindent 2 }}
+{{- end }}
+
+{{- define "kafka-twin.envFrom" -}}
+envFrom:
+  - secretRef: {name: {{ (index . 0).Values.existingSecret }}, optional: true}
+  {{- include "kafka-twin.more" (list (index . 0) (index . 1) "extraEnvFrom") | nindent 2 }}
+{{- end }}
+
+{{/* (root, program, key): items of a list for all pods, and of this program's. */}}
+{{- define "kafka-twin.more" -}}
+{{- $root := index . 0 -}}
+{{- with concat (index $root.Values (index . 2)) (index $root.Values (index . 1) (index . 2)) }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{/* (root, program): what all containers mount. */}}
+{{- define "kafka-twin.mounts" -}}
+- {name: config, mountPath: /etc/kafka-twin, readOnly: true}
+{{ include "kafka-twin.executorMounts" . }}
+{{- end }}
+
+{{/* (root, program): the same without the configuration, which executors have of their driver. */}}
+{{- define "kafka-twin.executorMounts" -}}
+- {name: ca, mountPath: /etc/kafka-twin-ca, readOnly: true}
+- {name: tmp, mountPath: /tmp}
+{{ include "kafka-twin.more" (list (index . 0) (index . 1) "extraVolumeMounts") }}
+{{- end }}
+
+{{/* (root, program, size of /tmp) */}}
+{{- define "kafka-twin.volumes" -}}
+- name: config
+  configMap: {name: {{ include "kafka-twin.config" (index . 0) }}}
+{{ include "kafka-twin.executorVolumes" . }}
+{{- end }}
+
+{{/* The same without the configuration. */}}
+{{- define "kafka-twin.executorVolumes" -}}
+- name: ca # ssl_cafile = "/etc/kafka-twin-ca/ca.crt"
+  secret: {secretName: {{ (index . 0).Values.existingCaSecret }}, optional: true}
+- name: tmp
+  emptyDir: {sizeLimit: {{ index . 2 }}}
+{{ include "kafka-twin.more" (list (index . 0) (index . 1) "extraVolumes") }}
+{{- end }}
+
+{{/* (root, program): the volume of its checkpoint. */}}
+{{- define "kafka-twin.claims" -}}
+{{- with (index (index . 0).Values (index . 1)).persistence -}}
+- metadata:
+    name: state
+  spec:
+    accessModes: [ReadWriteOnce]
+    resources:
+      requests: {storage: {{ .size }}}
+    {{- with .storageClass }}
+    storageClassName: {{ . | quote }}
+    {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* (root, program, key): the security context for all, with that of a program over it. OpenShift gives out users and groups itself. */}}
 {{- define "kafka-twin.security" -}}
-{{- $merged := mergeOverwrite (deepCopy (index .root.Values .key)) (deepCopy (index .of .key)) -}}
-{{- if eq (include "kafka-twin.openshift" .root) "true" -}}
+{{- $root := index . 0 -}}
+{{- $key := index . 2 -}}
+{{- $merged := mergeOverwrite (deepCopy (index $root.Values $key)) (deepCopy (index $root.Values (index . 1) $key)) -}}
+{{- if eq (include "kafka-twin.openshift" $root) "true" -}}
 {{- $merged = omit $merged "runAsUser" "runAsGroup" "fsGroup" "fsGroupChangePolicy" -}}
 {{- end -}}
 {{- toYaml $merged -}}
@@ -107,16 +221,6 @@ ipFamilies:
 {{- end }}
 {{- end }}
 
-{{/* Of the Service that Spark makes for its driver. */}}
-{{- define "kafka-twin.sparkFamilies" -}}
-{{- with .Values.ipFamilyPolicy }}
-spark.kubernetes.driver.service.ipFamilyPolicy: {{ . }}
-{{- end }}
-{{- with .Values.ipFamilies }}
-spark.kubernetes.driver.service.ipFamilies: {{ join "," . | quote }}
-{{- end }}
-{{- end }}
-
 {{/* The scheme at the exporter's port: what is said, or https where a certificate is seen to be set. */}}
 {{- define "kafka-twin.scheme" -}}
 {{- $variables := list -}}
@@ -132,10 +236,6 @@ https
 {{- else -}}
 http
 {{- end -}}
-{{- end }}
-
-{{- define "kafka-twin.probeScheme" -}}
-{{- if eq (include "kafka-twin.scheme" .) "https" }}scheme: HTTPS{{ end -}}
 {{- end }}
 
 {{/* How Prometheus asks the exporter, and the other programs. */}}
@@ -171,10 +271,6 @@ scheme: https
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end -}}
 {{- end }}
 
-{{- define "kafka-twin.storageClass" -}}
-{{- with . }}storageClassName: {{ . | quote }}{{ end -}}
-{{- end }}
-
 {{- define "kafka-twin.config" -}}
 {{- .Values.existingConfigMap | default (printf "%s-config" (include "kafka-twin.fullname" .)) -}}
 {{- end }}
@@ -182,23 +278,6 @@ scheme: https
 {{/* Pods are replaced when the configuration changes. Of a ConfigMap that is yours, the chart knows the name alone. */}}
 {{- define "kafka-twin.checksum" -}}
 {{- printf "%s %s" .Values.existingConfigMap .Values.config | sha256sum -}}
-{{- end }}
-
-{{- define "kafka-twin.admissionSecret" -}}
-{{- .Values.admission.existingSecret | default (printf "%s-admission" (include "kafka-twin.fullname" .)) -}}
-{{- end }}
-
-{{- define "kafka-twin.admissionAnnotations" -}}
-{{- if .Values.admission.certManager.enabled }}
-annotations:
-  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "kafka-twin.fullname" . }}-admission
-{{- end }}
-{{- end }}
-
-{{- define "kafka-twin.admissionCaBundle" -}}
-{{- if not .Values.admission.certManager.enabled }}
-caBundle: {{ .Values.admission.caBundle }}
-{{- end }}
 {{- end }}
 
 {{/* What a schema cannot say: values that need others. */}}

@@ -66,8 +66,8 @@ class FillingDisks:
 
     def filling(self) -> list[FillingDisk]:
         """In the order in which they began."""
-        found = [self._told(disk, each) for disk, each in self._found.items()]
-        return sorted(found, key=lambda each: (each.began_at_ms, each.broker, each.log_dir))
+        disks = [self._told(disk, each) for disk, each in self._found.items()]
+        return sorted(disks, key=lambda each: (each.began_at_ms, each.broker, each.log_dir))
 
     def outages(self) -> list[StorageOutage]:
         """In order of time."""

@@ -64,7 +64,7 @@ class LostRecords:
                 self._unknown.add(election)
 
     def found(self) -> RecordsLostInSpan:
-        """The sum; unknown if of all that may have lost some nothing is known."""
+        """The sum; unknown if no election that may have lost records has a known number."""
         records = sum(number for number, _ in self._lost.values())
         is_exact = all(exact for _, exact in self._lost.values())
         is_unknown = bool(self._unknown) and not self._lost
@@ -87,14 +87,14 @@ class SufferingGroups:
     happenings: list[Happening] = field(default_factory=list)
 
     def step(self, view: ClusterView, at_ms: int, *, is_first: bool) -> None:
-        """A cycle. What is so in the first one was not caused in the span."""
+        """Take a cycle. Groups that are hurt in the first one were hurt before the span."""
         new: dict[tuple[str, int], set[Place]] = {}
         for state in view.states:
-            found = suffering(state)
-            if found is None:
+            groups = suffering(state)
+            if groups is None:
                 continue
             self.is_observed = True
-            group, row, reads = found
+            group, row, reads = groups
             keys = self._keys(state, group, row)
             for place in np.unique(reads).tolist():
                 here = np.flatnonzero(reads == place)

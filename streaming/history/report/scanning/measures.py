@@ -132,8 +132,8 @@ def failed_replicas(state: ShardState) -> Bool:
     """[P, R] offline replicas on brokers that are not: their log directory failed."""
     roles, brokers = state[Roles], state[Brokers]
     active = brokers.broker[brokers.listed & (brokers.fenced != 1)]
-    found: Bool = roles.is_offline & roles.is_assigned
-    return found & np.isin(state[Assignment].broker, active)
+    offline: Bool = roles.is_offline & roles.is_assigned
+    return offline & np.isin(state[Assignment].broker, active)
 
 
 def remote_bytes_per_s(view: ClusterView) -> tuple[float, int, int]:

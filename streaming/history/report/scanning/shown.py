@@ -17,7 +17,7 @@ from twin.tables.state import Assignment, Configs, PartitionIndex, Topics
 
 
 def between(was: ShardState, now: ShardState, at_ms: int) -> Iterator[Happening]:
-    """What is so since the later cycle; settings of the cluster show in every shard."""
+    """What changed by the later cycle; the cluster's settings are the same in every shard."""
     if was[Configs] is not now[Configs]:
         for topic, changed in difference.settings(was, now).items():
             yield _settings(topic, changed, at_ms)

@@ -33,17 +33,17 @@ _WHEN: Final = {"began": "at first", "warned": "when somebody was warned",
 
 def disk_sections(report: Report) -> list[Section]:
     """None where no disk was foretold to be full, and uploads came."""
-    found = []
+    sections = []
     if report.remote_storage:
         items = [_outage(each) for each in report.remote_storage[:MOST_ROWS]]
-        found.append(Section("Remote storage that took no uploads", items=items))
+        sections.append(Section("Remote storage that took no uploads", items=items))
     if report.disks:
         rows = [row for each in report.disks[:MOST_ROWS] for row in _rows(each)]
         header = ("disk", "warned", "paged", "then", "foretold", "", "off by")
         sentences = [_sentence(each) for each in report.disks[:MOST_ROWS]]
         table = TextTable(header, [row for row, _ in rows], [at_ms for _, at_ms in rows])
-        found.append(Section("Disks that filled", sentences, table=table))
-    return found
+        sections.append(Section("Disks that filled", sentences, table=table))
+    return sections
 
 
 def _outage(each: StorageOutage) -> Item:

@@ -110,14 +110,14 @@ def _standings(report: Report) -> Section:
         "brokers silent": lambda s: listed(s.brokers_silent),
         "lag of groups": lambda s: _or_unknown(s.lag_records, "records"),
     }
-    there = [(name, each) for name, each in moments if each is not None]
+    known = [(name, each) for name, each in moments if each is not None]
     return Section(
         "Before, at its worst, after",
         [] if report.worst else ["Nothing was wrong at any time: there is no worst moment."],
         table=TextTable(
-            ("", *(name for name, _ in there)),
-            [(name, *(text(each) for _, each in there)) for name, text in rows.items()],
-            header_at_ms=(None, *(each.at_ms for _, each in there)),
+            ("", *(name for name, _ in known)),
+            [(name, *(text(each) for _, each in known)) for name, text in rows.items()],
+            header_at_ms=(None, *(each.at_ms for _, each in known)),
         ),
     )
 

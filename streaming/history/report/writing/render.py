@@ -22,7 +22,7 @@ def rendered(report: Report, form: Literal["md", "html"], console: str) -> str:
         form: the format.
         console: URL of the console to which times lead, with a slash at its end.
     """
-    found = document(report)
+    told = document(report)
     if form == "md":
-        return markdown(found, console)
-    return page(found, console, pictures(report, found))
+        return markdown(told, console)
+    return page(told, console, pictures(report, told))

@@ -1,36 +1,20 @@
-"""Clients of the bus: a sender and a reader, which both survive outages of the bus."""
+"""Reads from the bus, and survives its outages."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    NodeNotReadyError,
-    RequestTimedOutError,
-    StaleMetadata,
-)
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
 
+from streaming.bus.connection import UNREACHABLE, BusError, failed, settings
 from streaming.bus.keys import Record
-from streaming.runtime.config import MAX_MESSAGE_BYTES, Config
+from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
-from streaming.runtime.errors import UserError
-from streaming.runtime.kafka import clients
-from twin.arrays.plain import counted
 
-BOOTSTRAP_MS: Final = 10_000
-"""How long the first connection may take before it fails with an error."""
-
-_BUFFER_BYTES: Final = 64 << 20
-_GIVE_UP_MS: Final = 30_000
 _FETCH_BYTES: Final = 16 << 20
 _FETCH_WAIT_MS: Final = 1_000
 """How long a broker keeps a fetch that finds nothing. A look (``_LOOK_MS``) waits behind it."""
@@ -56,160 +40,6 @@ _LOOK_EVERY_S: Final = 5.0
 
 _LOOK_MS: Final = 2_000
 """Short, since a reader that looks at another topic delays its own records."""
-
-
-_UNREACHABLE: Final = (
-    KafkaConnectionError,
-    KafkaTimeoutError,
-    NodeNotReadyError,
-    RequestTimedOutError,
-    StaleMetadata,
-    OSError,
-)
-"""Errors of kafka-python when no broker answers: which one depends on what it waits for."""
-
-
-class BusError(UserError, RuntimeError):
-    """The bus cannot be used: one line that says which address or topic, and why."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        topic_missing: bool = False,
-        may_not_create: bool = False,
-        unreachable: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.unreachable = unreachable  # nobody answers
-        self.topic_missing = topic_missing
-        self.may_not_create = may_not_create
-
-
-def settings(config: Config) -> dict[str, Any]:
-    """Arguments of any kafka-python client of the bus."""
-    section = "bus" if config.bus.bootstrap else "cluster"
-    return {
-        clients.BOOTSTRAP_TIMEOUT: BOOTSTRAP_MS,
-        **clients.arguments(config.bus_bootstrap, config.bus_client, section),
-    }
-
-
-class Sender:
-    """Writes to the bus. Messages with the same key arrive in order; after a retry, perhaps twice.
-
-    A message that is not written within ``give_up_ms`` is dropped: a newer one replaces it.
-    """
-
-    def __init__(
-        self,
-        config: Config,
-        *,
-        buffer_bytes: int = _BUFFER_BYTES,
-        give_up_ms: int = _GIVE_UP_MS,
-    ) -> None:
-        """Connect.
-
-        Raises:
-            BusError: the bus cannot be reached.
-        """
-        self.failures = 0
-        self._config = config
-        self._buffer_bytes = buffer_bytes
-        self._give_up_ms = give_up_ms
-        self._lock = threading.Lock()
-        self._pending_bytes = 0
-        self._failed: tuple[int, str] = (0, "")
-        self._producer = self._connected()
-
-    def _connected(self) -> KafkaProducer:
-        arguments = {
-            "acks": -1,
-            # kafka-python's idempotent producer never sends again once a message has expired
-            # (measured: a bus away for 40 s). One request at a time keeps the order instead.
-            "enable_idempotence": False,
-            "max_in_flight_requests_per_connection": 1,
-            # Frames are compressed already, and the other messages are small.
-            "compression_type": None,
-            "linger_ms": 5,
-            # A cycle's messages go to a partition as one batch: a quarter of the CPU (measured).
-            "batch_size": 512 << 10,
-            "max_request_size": MAX_MESSAGE_BYTES,
-            "max_block_ms": 5_000,
-            "request_timeout_ms": self._give_up_ms // 3,
-            "delivery_timeout_ms": self._give_up_ms,
-            "allow_auto_create_topics": False,
-            "metrics_enabled": False,
-            **settings(self._config),
-        }
-        try:
-            return KafkaProducer(**arguments)
-        except (KafkaError, OSError, ValueError) as error:
-            raise failed(self._config, error) from None
-
-    def send(self, topic: str, message_key: bytes | None, value: bytes | None) -> None:
-        """Buffer a message; ``flush`` reports whether it arrived. None as value is a tombstone.
-
-        Raises:
-            BusError: the buffer is full, or the topic cannot be written to.
-        """
-        size = len(value or b"") + len(message_key or b"")
-        with self._lock:
-            if self._pending_bytes + size > self._buffer_bytes:
-                self.failures += 1
-                raise BusError(
-                    f"bus topic {topic}: {self._pending_bytes >> 20} MiB wait in the send buffer, "
-                    "which is full; is the bus slow or gone?"
-                )
-            self._pending_bytes += size
-        try:
-            future = self._producer.send(topic, key=message_key, value=value)
-        except (KafkaError, ValueError) as error:
-            self._on_delivery(size, topic, error)
-            raise BusError(f"bus topic {topic}: {clients.one_line(error)}") from None
-        future.add_callback(lambda _: self._on_delivery(size, topic, None))
-        future.add_errback(lambda error: self._on_delivery(size, topic, error))
-
-    def _on_delivery(self, size: int, topic: str, error: BaseException | None) -> None:
-        with self._lock:
-            self._pending_bytes -= size
-            if error is not None:
-                self.failures += 1
-                reason = f"bus topic {topic}: {clients.one_line(error)}"
-                self._failed = (self._failed[0] + 1, reason)
-
-    def flush(self, deadline_ms: int) -> None:
-        """Wait until all buffered messages have arrived.
-
-        Raises:
-            BusError: messages have not arrived by the deadline (they still may), or were refused
-            since the last flush.
-        """
-        late = False
-        try:
-            self._producer.flush(deadline_ms / 1000)
-        except KafkaError:
-            late = True
-        with self._lock:
-            (count, reason), self._failed = self._failed, (0, "")
-            pending = self._pending_bytes
-        if count:
-            raise BusError(f"{counted(count, 'message was', 'messages were')} not sent: {reason}")
-        if late:
-            raise BusError(
-                f"bus {self._config.bus_bootstrap}: {pending} bytes wait after {deadline_ms} ms"
-            )
-
-    def close(self, deadline_ms: int = 5_000) -> None:
-        """Send what is buffered, until the deadline, and disconnect."""
-        with suppress(KafkaError):
-            self._producer.close(timeout=deadline_ms / 1000)
-
-    def __enter__(self) -> Sender:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Reader:
@@ -324,8 +154,8 @@ class Reader:
             case "end":
                 return end
             case Since():
-                found = self._consumer.offsets_for_times({tp: start.at_ms})[tp]
-                return end if found is None else int(found.offset)
+                later = self._consumer.offsets_for_times({tp: start.at_ms})[tp]
+                return end if later is None else int(later.offset)
             case _:
                 return max(first, end - start)
 
@@ -359,6 +189,18 @@ class Reader:
             for r in records
         ]
 
+    def to_end(self, deadline: Deadline) -> Iterator[Record]:
+        """All records until it has caught up.
+
+        Raises:
+            BusError: they cannot be read, or not in time.
+        """
+        while not self.caught_up():
+            if deadline.is_over:
+                names = ", ".join(self._names)
+                raise BusError(f"bus {self._config.bus_bootstrap}: {names} cannot be read in time")
+            yield from self.poll(200)
+
     def caught_up(self, name: str = "") -> bool:
         """All records, or those of one topic, that existed at the start have been read; with
         ``until``, those before it.
@@ -385,7 +227,7 @@ class Reader:
             offsets = self._consumer.offsets_for_times(start_times, timeout_ms=_LOOK_MS)
             self.leaderless = self._without_leader()
         except KafkaError as error:
-            if not isinstance(error, _UNREACHABLE):
+            if not isinstance(error, UNREACHABLE):
                 return None
             raise failed(self._config, error) from None
         return any(offsets.values()) if start_times else None
@@ -411,11 +253,3 @@ class Reader:
 
 def _named(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
-
-
-def failed(config: Config, error: BaseException) -> BusError:
-    """A ``BusError`` from an error of kafka-python, with the address of the bus."""
-    section = "bus" if config.bus.bootstrap else "cluster"
-    why = clients.one_line(error, f"{section}.client.{clients.BOOTSTRAP_TIMEOUT}")
-    text = f"bus {config.bus_bootstrap}: {why}"
-    return BusError(text, unreachable=isinstance(error, _UNREACHABLE))

@@ -1,4 +1,4 @@
-"""What if local logs were kept otherwise: by thresholds of KIP-1303, or by local retention."""
+"""What if: other thresholds of KIP-1303, or another local retention."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from typing import Annotated
 
 import numpy as np
 
-from twin.declarations.table import (
-    KAFKA,
-    UNKNOWN,
-    Float64,
-    blank,
-    object_array,
-)
+from twin.arrays.columns_in_arrow import object_array
+from twin.declarations.table import KAFKA, UNKNOWN, Float64, blank
 from twin.engine.state import ShardState
 from twin.questions.adds_up import AddsUp, highest, lowest, same
 from twin.rules.brokers.racks import rack_names, racks_of

@@ -1,0 +1,64 @@
+"""What all clients of the bus have in common: how they connect, and how they fail."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka.errors import (
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    StaleMetadata,
+)
+
+from streaming.runtime.config import Config
+from streaming.runtime.errors import UserError
+from streaming.runtime.kafka import clients
+
+BOOTSTRAP_MS: Final = 10_000
+"""How long the first connection may take before it fails with an error."""
+
+UNREACHABLE: Final = (
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    StaleMetadata,
+    OSError,
+)
+"""Errors of kafka-python when no broker answers: which one depends on what it waits for."""
+
+
+class BusError(UserError, RuntimeError):
+    """The bus cannot be used: one line that says which address or topic, and why."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic_missing: bool = False,
+        may_not_create: bool = False,
+        unreachable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.unreachable = unreachable  # nobody answers
+        self.topic_missing = topic_missing
+        self.may_not_create = may_not_create
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """Arguments of any kafka-python client of the bus."""
+    section = "bus" if config.bus.bootstrap else "cluster"
+    return {
+        clients.BOOTSTRAP_TIMEOUT: BOOTSTRAP_MS,
+        **clients.arguments(config.bus_bootstrap, config.bus_client, section),
+    }
+
+
+def failed(config: Config, error: BaseException) -> BusError:
+    """A ``BusError`` from an error of kafka-python, with the address of the bus."""
+    section = "bus" if config.bus.bootstrap else "cluster"
+    why = clients.one_line(error, f"{section}.client.{clients.BOOTSTRAP_TIMEOUT}")
+    text = f"bus {config.bus_bootstrap}: {why}"
+    return BusError(text, unreachable=isinstance(error, UNREACHABLE))

@@ -1,0 +1,1 @@
+"""What settings may be, and which of them are secrets."""
