@@ -16,10 +16,10 @@ from streaming.questions.answer import (
     broker_or_nobody,
     brokers_of,
     check_broker,
+    harm_lines,
     listed,
     safety_words,
 )
-from streaming.questions.groups import harm_lines
 from streaming.questions.parameters import MAX_ROWS, limit, number, text
 from streaming.questions.question import question
 from streaming.questions.room.data import ReplacingBroker, room_of_replacing

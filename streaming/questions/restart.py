@@ -9,8 +9,7 @@ from typing import Any, Final, Literal, TypedDict
 import msgspec
 
 from streaming.bus.view import ClusterView
-from streaming.questions.answer import NotThereError, listed, some
-from streaming.questions.groups import harm_lines
+from streaming.questions.answer import NotThereError, harm_lines, listed, some
 from streaming.runtime.quantities import size_text
 from twin.arrays import plain
 from twin.builtin import CATALOG

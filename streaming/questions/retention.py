@@ -10,8 +10,7 @@ from operator import add
 from typing import Annotated, Any, Final, TypedDict
 
 from streaming.bus.view import ClusterView
-from streaming.questions.answer import Answer
-from streaming.questions.groups import harm_lines
+from streaming.questions.answer import Answer, harm_lines
 from streaming.questions.parameters import duration_ms, size_bytes
 from streaming.questions.question import question
 from streaming.runtime.quantities import size_text, span_text

@@ -11,8 +11,7 @@ from streaming.cli import whatif
 from streaming.cli.main import main
 from streaming.cli.options import DURATION
 from streaming.cli.whatif import print_answer
-from streaming.questions.answer import Answer, WhatIfError
-from streaming.questions.groups import harm_lines
+from streaming.questions.answer import Answer, WhatIfError, harm_lines
 from streaming.questions.parameters import size_bytes
 from tests.asking import answered
 from tests.builders import NOW_MS, Log, Partition, a_state
