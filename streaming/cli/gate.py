@@ -25,7 +25,7 @@ from streaming.cli.restart_options import (
     terms_options,
     terms_parameters,
 )
-from streaming.history.moments import Moment, MomentError
+from streaming.history.moment import Moment, MomentError
 from streaming.plans.events import send_judged
 from streaming.questions.restart import (
     EXIT_CODES,

@@ -23,7 +23,7 @@ from streaming.cli.restart_options import (
     terms_options,
     terms_parameters,
 )
-from streaming.history.moments import Moment, MomentError
+from streaming.history.moment import Moment, MomentError
 from streaming.questions.restart import EXIT_CODES
 from streaming.questions.roll import RollPlan, plan_roll, roll_lines
 from streaming.runtime.configuration.loading import load

@@ -8,7 +8,7 @@ from typing import Any
 
 from streaming.runtime.errors import UserError
 from twin.declarations.table import NO_BROKER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import OUTCOME_WORDS
 from twin.rules.tiering.coverage import COVERAGE_WORDS
 from twin.tables.state import Brokers

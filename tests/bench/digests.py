@@ -26,7 +26,7 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER, ReplicaTable
 from twin.engine import codec, frames
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals import PROPOSALS
 from twin.tables.state import Assignment
 

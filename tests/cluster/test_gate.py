@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 from kafka import KafkaAdminClient
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.reader import Reader
 from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.questions.restart import RestartAnswer, judge
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, GateConfig
 from tests.builders import Partition, a_state
@@ -50,7 +50,7 @@ def watch(cluster: LocalCluster) -> Iterator[Watch]:
 def verdict(watch: Watch, broker: int) -> RestartAnswer:
     """The gate's answer for what the twin sees now; topics of other tests may have one replica."""
     store = SnapshotStore(CATALOG, watch.state.cluster, 1)
-    store.take_snapshot(keys.key(watch.state.cluster, 0), codec.encode(watch.look()))
+    store.take_snapshot(record.key(watch.state.cluster, 0), codec.encode(watch.look()))
     allowed = frozenset({Reason.ONE_REPLICA, Reason.NO_SPARE_REPLICA})
     return judge(store.publish(), [broker], Terms(allowed=allowed), time.time_ns() // 1_000_000)
 

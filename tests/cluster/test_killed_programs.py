@@ -25,7 +25,7 @@ from streaming.bus.view import SnapshotStore
 from streaming.history.capsules.recording import recorded
 from streaming.history.stepping import nothing_yet, stepped
 from streaming.history.timeline import timeline_of
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from tests.cluster.broker_client import await_in_sync

@@ -19,12 +19,12 @@ from click.testing import CliRunner, Result
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from streaming.bus import bus_topics
-from streaming.bus.keys import key
 from streaming.bus.reader import Reader
+from streaming.bus.record import key
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.cli.main import main
-from streaming.lab.cluster import LocalCluster
-from streaming.lab.remote_reads import local_start, read_from, remote_fetches
+from streaming.lab.local_cluster import LocalCluster
+from streaming.lab.remote_reading import local_start, read_from, remote_fetches
 from streaming.plans import journal
 from streaming.plans.lock import SESSION_MS, WatchLock
 from streaming.plans.plan import PlanError

@@ -21,7 +21,7 @@ from testcontainers.compose import DockerCompose
 
 from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
-from streaming.lab.cluster import NodeStatus
+from streaming.lab.local_cluster import NodeStatus
 from streaming.lab.processes import free_base_port
 from streaming.lab.prometheus import with_short_waits
 from streaming.runtime.config import Config

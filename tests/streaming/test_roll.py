@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streaming.bus import keys
+from streaming.bus import record
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.questions.restart import NoSuchBrokerError, judge
 from streaming.questions.roll import plan_roll
@@ -30,7 +30,7 @@ def a_view(
     state, _ = step(state, frames, NOW_MS)
     store = SnapshotStore(CATALOG, "c", 1)
     state = state.with_tables(quorum(*[0] * controllers))
-    assert store.take_snapshot(keys.key("c", 0), codec.encode(state))
+    assert store.take_snapshot(record.key("c", 0), codec.encode(state))
     return store.publish()
 
 

@@ -11,7 +11,7 @@ from tests.builders import NOW_MS, Log, Partition, a_state, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.declarations.table import NO_BROKER, UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
 from twin.questions.whatif_settings import (

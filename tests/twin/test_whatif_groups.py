@@ -12,7 +12,7 @@ from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets
 from tests.examples import examples
 from tests.twin.test_after_loss import BROKERS, partitions
 from twin.declarations.table import NO_BROKER, UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif, whatif_settings
 from twin.questions.whatif_groups import GroupHarm, hurt_by_change, hurt_by_loss, together
 from twin.rules.groups.loss import GroupsIfLeaderLost

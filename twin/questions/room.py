@@ -23,8 +23,8 @@ from enum import IntEnum
 import numpy as np
 
 from twin.arrays import keys
+from twin.cluster_rules.disks.dir_contents import ReportedLogDirs, is_volume
 from twin.cluster_rules.disks.disk_full import BESIDE_S, JUDGED, DiskForecasts
-from twin.cluster_rules.disks.log_dirs import ReportedLogDirs, is_volume
 from twin.cluster_rules.disks.volume_curves import (
     ReportedDiskCurves,
     VolumeCurves,
@@ -32,7 +32,7 @@ from twin.cluster_rules.disks.volume_curves import (
     of_volumes,
 )
 from twin.declarations.table import UNKNOWN, Array, Bool, Float64, Int32, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.incoming import Growths, Incoming, logs_by_directory, together
 from twin.rules.disks.points import POINTS_S
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from twin.arrays.columns_in_arrow import object_array
 from twin.declarations.table import KAFKA, UNKNOWN, Float64, blank
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.adds_up import AddsUp, highest, lowest, same
 from twin.rules.brokers.racks import rack_names, racks_of
 from twin.rules.election.after_loss import LeadersAfterLoss

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, endpoint
 from streaming.exporter.schemas import PROBLEM_LIST, listed, obj, page_of, ref
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.exporter.views import api as api_views
 from streaming.exporter.views import predictions as prediction_views
 from streaming.exporter.views import problems as problem_views

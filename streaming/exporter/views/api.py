@@ -33,7 +33,7 @@ from twin.engine.catalog import Catalog
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.risks import OpenRisks
 from twin.engine.shard_reports import ReportIndex, missing_reports
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.whatif import brokers_in
 from twin.questions.whatif_settings import topics_with_thresholds
 from twin.rules.election.redundancy import Redundancy, Spare

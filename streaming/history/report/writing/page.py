@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from streaming.history.report.writing.parts import Document, Item, Section, TextTable
 from streaming.history.report.writing.style import STYLE
 

@@ -12,11 +12,11 @@ from streaming.questions.loss import brokers_lost
 from streaming.questions.parameters import duration_ms, number, size_bytes, text
 from streaming.questions.question import question
 from streaming.questions.tier_outage.disks import BrokerOutage, brokers_in_outage
+from streaming.questions.tier_outage.outage_text import outage_text
 from streaming.questions.tier_outage.times import Forecast
-from streaming.questions.tier_outage.words import outage_text
 from twin.declarations.table import UNKNOWN
 from twin.engine.shard_reports import ReportIndex
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.tier_outage import Exposure, Range, TopicOnDisk, exposure
 from twin.tables.enums import NOT_SET
 from twin.tables.state import Brokers

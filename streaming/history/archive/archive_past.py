@@ -21,30 +21,30 @@ from pyarrow.compute import Expression
 
 from streaming.bus.bus_topics import shard_of
 from streaming.bus.view import ClusterView, view_of
-from streaming.history.archive import layout
-from streaming.history.archive.begins import Begin, begin_of, begin_rows
+from streaming.history.archive import row_layout
+from streaming.history.archive.base_states import BaseState, base_state_of, base_state_rows
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import (
+from streaming.history.archive.rebuilding import ArchivedCycle, rebuilt
+from streaming.history.archive.row_layout import (
     HOUR,
     HOUR_MS,
     hour_of,
     sparse_columns,
     times_of,
 )
-from streaming.history.archive.rebuilding import ArchivedCycle, rebuilt
 from streaming.history.archive.scanning import wanted_rows
 from streaming.history.archive.sparse_rows import SparseRows, by_shard
-from streaming.history.changes import ChangeTimes
-from streaming.history.moments import MomentError, checked_in, time_text
+from streaming.history.change_times import ChangeTimes
+from streaming.history.moment import MomentError, checked_in, time_text
 from streaming.history.past import PastView
 from streaming.history.span import Span
 from streaming.runtime.lru_cache import LruCache
-from twin.cluster import empty_cluster
+from twin.cluster_step import empty_cluster
 from twin.declarations.table import UNKNOWN, Array
 from twin.engine.catalog import Catalog
 from twin.engine.frames import InvalidFrame
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 KEPT_VIEWS: Final = 4
 """A view of a million replicas takes 134 MB."""
@@ -113,7 +113,7 @@ class ArchivePast:
         with self._lock:
             end_ms = self._look().end_ms
             if self._changes is None or self._changes[0] != end_ms:
-                rows = self._tables.read(layout.EVENTS, columns=["event"])
+                rows = self._tables.read(row_layout.EVENTS, columns=["event"])
                 texts = [] if rows is None else rows.column("event").to_pylist()
                 times = ChangeTimes.of((text.encode() for text in texts), self._catalog)
                 self._changes = end_ms, times
@@ -125,7 +125,7 @@ class ArchivePast:
         Raises:
             ArchiveError: the archive cannot be read.
         """
-        rows = self._rows_between(layout.CYCLES, from_ms, to_ms, ["at", "shard"])
+        rows = self._rows_between(row_layout.CYCLES, from_ms, to_ms, ["at", "shard"])
         if rows is None:
             return ()
         of_shards = rows.filter(pc.not_equal(rows.column("shard"), CLUSTER))
@@ -138,7 +138,7 @@ class ArchivePast:
         Raises:
             ArchiveError: the archive cannot be read.
         """
-        rows = self._rows_between(layout.EVENTS, from_ms, to_ms, ["at", "event"])
+        rows = self._rows_between(row_layout.EVENTS, from_ms, to_ms, ["at", "event"])
         if rows is None:
             return ()
         rows = rows.take(pc.sort_indices(rows, [("at", "ascending")]))
@@ -197,7 +197,7 @@ class ArchivePast:
         if self._span is None or now_s - self._span[0] > LOOK_EVERY_S:
             self._tables.open()
             hours = self._tables.hours()
-            rows = self._tables.read(layout.CYCLES, hours[:1], ["at"])
+            rows = self._tables.read(row_layout.CYCLES, hours[:1], ["at"])
             begin = times_of(rows.column("at")) if rows is not None else np.zeros(0, np.int64)
             newest = self._tables.newest_cycles()
             if len(begin) and newest:
@@ -210,11 +210,11 @@ class ArchivePast:
         hours = [f"{hour + timedelta(hours=n):%Y-%m-%dT%H}" for n in (-1, 0, 1)]
         # The hour that is not compacted has a file for each minute: mostly a few are enough.
         near = self._tables.read(
-            layout.CYCLES, hours, after_ms=at_ms - _NEAR_MS, until_ms=at_ms + _NEAR_MS
+            row_layout.CYCLES, hours, after_ms=at_ms - _NEAR_MS, until_ms=at_ms + _NEAR_MS
         )
         found = self._newest(near, at_ms)
         if not _is_whole(found):
-            found = self._newest(self._tables.read(layout.CYCLES, hours), at_ms)
+            found = self._newest(self._tables.read(row_layout.CYCLES, hours), at_ms)
         return found
 
     def _newest(self, rows: pa.Table | None, at_ms: int) -> dict[int, _Found]:
@@ -282,14 +282,14 @@ class ArchivePast:
             return
         first_ms = min(each.at_ms for each in begins.values())
         wanted = wanted_rows(first_ms, until_ms, begins)
-        names = (layout.TABLES, layout.PARTITIONS, layout.REPLICAS)
+        names = (row_layout.TABLES, row_layout.PARTITIONS, row_layout.REPLICAS)
         read = {name: self._rows(name, hours, wanted) for name in names}
         for shard, begin in begins.items():
             catalog, cycle = self._catalog, known[shard].cycle
             if shard == CLUSTER:
                 catalog = catalog.cluster
             rows = {
-                name: found.get(shard) or SparseRows.empty(layout.schemas(catalog)[name])
+                name: found.get(shard) or SparseRows.empty(row_layout.schemas(catalog)[name])
                 for name, found in read.items()
             }
             between = {n: of.between(begin.at_ms, cycle.at_ms) for n, of in rows.items()}
@@ -298,17 +298,17 @@ class ArchivePast:
 
     def _begins(
         self, known: Mapping[int, _Found], hours: Sequence[str], until_ms: int
-    ) -> dict[int, Begin]:
+    ) -> dict[int, BaseState]:
         """The newest state of each shard that has one."""
-        rows = begin_rows(self._tables, self._catalog, hours, until_ms, known)
-        begins = {n: begin_of(rows[n], each.cycle.at_ms) for n, each in known.items()}
+        rows = base_state_rows(self._tables, self._catalog, hours, until_ms, known)
+        begins = {n: base_state_of(rows[n], each.cycle.at_ms) for n, each in known.items()}
         return {n: begin for n, begin in begins.items() if begin is not None}
 
     def _rows(self, name: str, hours: Sequence[str], wanted: Expression) -> dict[int, SparseRows]:
         """The wanted rows of each shard."""
-        names = [each for each in layout.schemas(self._catalog)[name].names if each != HOUR]
+        names = [each for each in row_layout.schemas(self._catalog)[name].names if each != HOUR]
         # In tables, rows of a whole state have no topic.
-        coded = () if name == layout.TABLES else ("topic", "change")
+        coded = () if name == row_layout.TABLES else ("topic", "change")
         sparse = sparse_columns(self._catalog, name)
         batches = self._tables.batches(name, hours, names, sparse, wanted, coded)
         return by_shard(batches, sparse)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from twin.declarations.table import UNKNOWN
 from twin.engine import updates
 from twin.engine.codec import DecodedState
-from twin.engine.state import ShardState, concatenated
+from twin.engine.shard_state import ShardState, concatenated
 from twin.tables.state import PartitionIndex, Topics
 
 SETS_KEPT: Final = 4

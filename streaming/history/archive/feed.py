@@ -19,17 +19,17 @@ import msgspec
 import pyarrow as pa
 
 from streaming.bus.connection import BusError
-from streaming.bus.keys import Record
+from streaming.bus.record import Record
 from streaming.bus.view import Event, SnapshotStore
 from streaming.history.archive.differences import ShardArchive
-from streaming.history.archive.filling import Filler, NotFilledError
-from streaming.history.archive.layout import EVENTS, WRITTEN_IN_ORDER, hour_of, schemas
+from streaming.history.archive.gap_filling import Filler, NotFilledError
+from streaming.history.archive.row_layout import EVENTS, WRITTEN_IN_ORDER, hour_of, schemas
 from streaming.history.archive.writing import Rows
 from streaming.runtime.lru_cache import LruCache
 from twin.declarations.table import UNKNOWN
 from twin.engine.catalog import Catalog
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 _IDS_KEPT: Final = 100_000
 """Ids of events that are remembered: events are delivered at least once, and each is written once.

@@ -20,13 +20,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from streaming.query.state.files import MessageFiles
 from streaming.query.state.memory import KnownStates
+from streaming.query.state.worker_files import MessageFiles
 from twin.engine import codec, frames, updates
 from twin.engine.catalog import Catalog
 from twin.engine.codec import DecodedState
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.engine.updates import Version
 
 _WHOLE: Final = StructType([StructField("state", BinaryType(), nullable=False)])

@@ -36,7 +36,7 @@ from streaming.exporter.routes import (
     site,
 )
 from streaming.exporter.routing import routes
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.exporter.web.access import Access, GuardedApp
 from streaming.exporter.web.headers import SecurityHeaders
 from streaming.questions import QUESTIONS

@@ -7,8 +7,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from streaming.history.capsules.capsule_past import CapsulePast
 from streaming.history.capsules.opening import Capsule
-from streaming.history.capsules.past import CapsulePast
 from streaming.history.capsules.recording import recorded
 from streaming.history.capsules.saving import save
 from streaming.history.report.making import report_of

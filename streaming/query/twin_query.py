@@ -23,7 +23,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming.bus import bus_topics
 from streaming.bus.shards import await_shards
 from streaming.query.batch_metrics import BatchMetrics
-from streaming.query.causes import cause
 from streaming.query.client_files import ClientFiles
 from streaming.query.cluster_shard import ClusterShard, without_reports
 from streaming.query.heartbeat import beating
@@ -35,10 +34,11 @@ from streaming.query.restarts import run_despite_passing_causes
 from streaming.query.session import SMALL_UP_TO_SHARDS, STOP_WITHIN_SECONDS, spark_session
 from streaming.query.stalled import Stall
 from streaming.query.state.checkpoint import location
-from streaming.query.state.keys import state_keys
+from streaming.query.state.state_keys import state_keys
+from streaming.query.why_failed import cause
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
-from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.plugins import catalog_of, enabled_proposals
 from streaming.runtime.program_metrics import served
 from streaming.runtime.stop import on_stop_signal

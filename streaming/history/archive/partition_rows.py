@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.history.archive.layout import CHANGED, REMOVED, times_of
+from streaming.history.archive.row_layout import CHANGED, REMOVED, times_of
 from twin.arrays import keys
 from twin.arrays.columns_in_arrow import object_array, to_numpy
 from twin.declarations.table import UNKNOWN, Array, Bool, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import PartitionIndex, Topics
 
 

@@ -19,7 +19,7 @@ from twin.engine.catalog import Catalog
 from twin.engine.changes import Change
 from twin.engine.frames import Frame, FrameHeader
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 

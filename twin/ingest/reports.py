@@ -9,7 +9,7 @@ from twin.declarations.declare import ingest
 from twin.declarations.table import Array, ShardReport
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.shard_reports import ReportIndex
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 
 @ingest(ShardReport)

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from streaming.history.archive.begins import begin_of, begin_rows
+from streaming.history.archive.base_states import base_state_of, base_state_rows
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import hour_of, times_of
-from streaming.history.moments import time_text
+from streaming.history.archive.row_layout import hour_of, times_of
+from streaming.history.moment import time_text
 from streaming.history.stepping import ShardPast, States, stepped
 from streaming.history.timeline import timeline_of
 from streaming.runtime.errors import UserError
-from twin.cluster import empty_cluster
+from twin.cluster_step import empty_cluster
 from twin.engine.catalog import Catalog
 from twin.engine.frames import InvalidFrame
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 MOST_REPLICAS_STEPPED: Final = 100_000_000
 """Replicas times cycles: about two minutes of one core. The same gap is always filled, or never, so
@@ -71,7 +71,7 @@ class Filler:
             ArchiveError: the archive cannot be read.
         """
         hours, until_ms = sorted({hour_of(each) for each in newest.values()}), max(newest.values())
-        of_shard = begin_rows(self._tables, self._catalog, hours, until_ms, newest)
+        of_shard = base_state_rows(self._tables, self._catalog, hours, until_ms, newest)
         times = [
             {at for at in times_of(mine.column("at")).tolist() if at <= newest[n]}
             for n, mine in of_shard.items()
@@ -80,7 +80,7 @@ class Filler:
             raise NotFilledError("the archive has no cycle before it with states of all shards")
         states = {}
         for n, mine in of_shard.items():
-            begin = begin_of(mine, max(common))
+            begin = base_state_of(mine, max(common))
             catalog = self._catalog.cluster if n == CLUSTER else self._catalog
             try:
                 states[n] = begin.state(catalog) if begin is not None else None

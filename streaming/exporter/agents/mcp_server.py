@@ -21,7 +21,7 @@ from streaming.exporter.agents.counts import NO_TOOL, CallCounts
 from streaming.exporter.agents.sizes import MOST_BYTES, TooLargeError, shortened
 from streaming.exporter.agents.texts import as_data
 from streaming.exporter.agents.tools import Ask, Tool
-from streaming.history.moments import how_known
+from streaming.history.moment import how_known
 from streaming.runtime.errors import UserError
 
 INSTRUCTIONS: Final = (

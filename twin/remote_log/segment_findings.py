@@ -8,8 +8,8 @@ from typing import Final
 
 from twin.declarations.table import UNKNOWN
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment, spans
-from twin.remote_log.epochs import Epochs, without_empty_epochs
-from twin.remote_log.lineage import highest_remote_offset, remote_log_start, within_lineage
+from twin.remote_log.epoch_history import Epochs, without_empty_epochs
+from twin.remote_log.segment_lineage import highest_remote_offset, remote_log_start, within_lineage
 from twin.tables.enums import SegmentState, SegmentVerdict
 
 Verdicts = dict[bytes, SegmentVerdict]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from twin.declarations.table import UNKNOWN
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
-from twin.remote_log.epochs import Epochs, end_offset_for
+from twin.remote_log.epoch_history import Epochs, end_offset_for
 
 
 def within_lineage(segment: Segment, log_end: int, epochs: Epochs) -> bool:

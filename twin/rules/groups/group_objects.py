@@ -11,7 +11,7 @@ from twin.declarations.declare import api_field
 from twin.declarations.signature import EachRule
 from twin.declarations.table import SparseTable, Table
 from twin.rules.election.records_lost import RecordsLost
-from twin.rules.groups.forecasts import GroupForecasts
+from twin.rules.groups.group_forecasts import GroupForecasts
 from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.rules.groups.moves import GroupLags, GroupMoves
 from twin.rules.groups.reads import GroupReads, GroupServers, ReadsFrom

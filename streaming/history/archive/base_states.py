@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.history.archive.layout import (
+from streaming.history.archive.row_layout import (
     HOUR_MS,
     PLACE,
     STATE,
@@ -32,7 +32,7 @@ from twin.declarations.table import Table
 from twin.engine import codec, updates
 from twin.engine.catalog import Catalog
 from twin.engine.frames import MAX_FRAME_BYTES, InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 if TYPE_CHECKING:
     from streaming.history.archive.delta import ArchiveTables
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 UPDATE_EVERY_MS: Final = 900_000
 
 COLUMNS: Final = ("at", "shard", "table", "state", PLACE)
-"""Of ``tables``, what ``begin_of`` needs."""
+"""Of ``tables``, what ``base_state_of`` needs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class BaseState:
     """A state of one shard in the archive."""
 
     at_ms: int
@@ -96,7 +96,7 @@ def is_begin() -> pc.Expression:
     return pc.field("table").isin(pa.array([STATE, UPDATE]))
 
 
-def begin_rows(
+def base_state_rows(
     tables: ArchiveTables, catalog: Catalog, hours: Sequence[str], until_ms: int,
     shards: Collection[int],
 ) -> dict[int, pa.Table]:  # fmt: skip
@@ -114,7 +114,7 @@ def begin_rows(
     return {n: rows.filter(pc.equal(rows.column("shard"), n)) for n in shards}
 
 
-def begin_of(rows: pa.Table, now_ms: int) -> Begin | None:
+def base_state_of(rows: pa.Table, now_ms: int) -> BaseState | None:
     """The newest state of the hour up to a cycle; None if there is none.
 
     Args:
@@ -130,10 +130,10 @@ def begin_of(rows: pa.Table, now_ms: int) -> Begin | None:
     messages = _messages(rows, is_whole & (at == whole_ms))
     later = np.flatnonzero(usable & ~is_whole & (at > whole_ms))
     if not len(later):
-        return Begin(whole_ms, b"".join(messages), None)
+        return BaseState(whole_ms, b"".join(messages), None)
     newest_ms = int(at[later].max())
     [update] = _messages(rows, ~is_whole & (at == newest_ms))
-    return Begin(newest_ms, b"".join(messages), update)
+    return BaseState(newest_ms, b"".join(messages), update)
 
 
 def _messages(rows: pa.Table, mask: np.ndarray) -> list[bytes]:

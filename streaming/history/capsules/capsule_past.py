@@ -10,7 +10,7 @@ import msgspec
 
 from streaming.bus.view import Event
 from streaming.history.capsules.opening import Capsule
-from streaming.history.changes import ChangeTimes
+from streaming.history.change_times import ChangeTimes
 from streaming.history.past import PastView
 from streaming.history.span import Span
 

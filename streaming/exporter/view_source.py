@@ -12,7 +12,7 @@ from streaming.exporter.agents.counts import CallCounts
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.events.stream import StreamCounts
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.history.moments import MomentError
+from streaming.history.moment import MomentError
 from streaming.history.past import Past
 from streaming.history.span import Span
 from streaming.questions.restart import RestartVerdict

@@ -10,12 +10,17 @@ import numpy as np
 from msgspec import Meta
 
 from streaming.bus.view import ClusterView
-from streaming.history.differences.amounts import BrokerSize, GroupDifference, TopicSize, amounts
-from streaming.history.moments import time_text
+from streaming.history.differences.amount_changes import (
+    BrokerSize,
+    GroupDifference,
+    TopicSize,
+    amounts,
+)
+from streaming.history.moment import time_text
 from streaming.history.past import PastView
 from twin.arrays import plain
 from twin.declarations.table import NO_BROKER, Array
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import difference as differences
 from twin.questions.difference import Difference
 from twin.tables.state import Brokers, PartitionIndex, Partitions, Topics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from streaming.history.report.model import DiskForetold, FillingDisk, Report, StorageOutage
 from streaming.history.report.writing.parts import (
     MOST_ROWS,

@@ -14,7 +14,7 @@ from streaming.collector.problem import Problem
 from streaming.collector.scraping.scrape import Scraped, scrape_all
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.jmx import MetricsSource, urls
-from streaming.collector.wire.brokers import CLIENT_ID
+from streaming.collector.wire.connections import CLIENT_ID
 from streaming.runtime.config import Config
 
 

@@ -14,15 +14,15 @@ from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import CheckResult
 from streaming.checks.list_offsets import of_list_offsets
 from streaming.checks.rights import WITHOUT, rights
-from streaming.checks.sources import of_sources, read_beside
-from streaming.checks.thresholds import of_thresholds
+from streaming.checks.source_checks import of_sources, read_beside
+from streaming.checks.threshold_checks import of_thresholds
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.groups.round import GroupRound
 from streaming.collector.problem import TIMEOUT
 from streaming.collector.scraping.scrape import Scraped
 from streaming.collector.sources.jmx import urls
-from streaming.collector.wire.brokers import BrokerConnections, CollectorError
+from streaming.collector.wire.connections import BrokerConnections, CollectorError
 from streaming.history.archive.cost import bytes_a_day
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, ConfigError
 from streaming.runtime.kafka import clients

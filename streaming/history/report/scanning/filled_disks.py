@@ -13,12 +13,12 @@ from streaming.bus.view import ClusterView
 from streaming.history.report.happenings import DISK_FULL, Happening
 from streaming.history.report.model import DiskEnd, DiskForetold, FillingDisk, StorageOutage
 from streaming.history.report.scanning.measures import brokers_away
+from twin.cluster_rules.disks.dir_contents import ReportedLogDirs
 from twin.cluster_rules.disks.disk_full import DiskForecasts
-from twin.cluster_rules.disks.log_dirs import ReportedLogDirs
 from twin.cluster_rules.remote_storage import RemoteStorage
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 FULL_WITHIN_MS: Final = 60_000
 """A disk that is full within the time between two listings is not seen full."""

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import MetadataResponse
 
 from streaming.collector.groups.requests import GROUPS, list_groups, offsets_topic
 from streaming.collector.problem import Problem, from_code
-from streaming.collector.wire.brokers import (
+from streaming.collector.wire.connections import (
     BrokerConnections,
     BrokerResponse,
     EncodedRequest,

@@ -16,9 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from streaming.history.archive.layout import UNKNOWN_DIFFERENCE, Field, rounded
+from streaming.history.archive.row_layout import UNKNOWN_DIFFERENCE, Field, rounded
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Table
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import Assignment, Partitions
 
 OF_CYCLE: Final = np.iinfo(np.int64).max - 1
@@ -34,7 +34,7 @@ def leader_slots(state: ShardState) -> Array:
     return leads.argmax(axis=1)
 
 
-class Forms:
+class ArchiveColumns:
     """The columns of one state in the form of the archive."""
 
     def __init__(self, state: ShardState) -> None:
@@ -83,7 +83,7 @@ def read(field: Field, values: Array, cycle_ms: Array) -> Array:
 
 
 def restored(field: Field, values: Array, cycle_ms: Array, leader: Array | None = None) -> Array:
-    """A column of the state: the inverse of ``Forms``.
+    """A column of the state: the inverse of ``ArchiveColumns``.
 
     Args:
         field: the column.

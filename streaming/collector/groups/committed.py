@@ -17,7 +17,7 @@ from kafka.protocol.consumer import OffsetFetchResponse
 
 from streaming.collector.groups.requests import SEVERAL_GROUPS, offset_fetch
 from streaming.collector.listing import Array
-from streaming.collector.wire.brokers import EncodedRequest
+from streaming.collector.wire.connections import EncodedRequest
 from streaming.collector.wire.layouts import KeptLayouts, Layout, LayoutCursor, places, values
 
 _HEAD_BYTES: Final = 16  # partition 4, offset 8, leader epoch 4

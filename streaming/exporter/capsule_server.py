@@ -7,17 +7,17 @@ from contextlib import closing
 from pathlib import Path
 
 from streaming.bus.arrow import use_little_memory
-from streaming.bus.keys import Record
-from streaming.exporter.api import application
+from streaming.bus.record import Record
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
+from streaming.history.capsules.capsule_past import CapsulePast, event_of
 from streaming.history.capsules.opening import Capsule
-from streaming.history.capsules.past import CapsulePast, event_of
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from streaming.runtime.config import AccessConfig, ExporterConfig
 from streaming.serving.certificate import certificate_of
-from streaming.serving.server import Server, listen
+from streaming.serving.http_server import Server, listen
 
 
 def serve(

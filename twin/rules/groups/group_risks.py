@@ -14,7 +14,7 @@ from twin.declarations.declare import Alert, risk, rule
 from twin.declarations.signature import NowMs
 from twin.declarations.table import Bool, Float64, Int8, SparseTable, column
 from twin.rules.groups.certainty import are_records, deleted_by_request
-from twin.rules.groups.forecasts import forecasts_of
+from twin.rules.groups.group_forecasts import forecasts_of
 from twin.rules.groups.moves import GroupMoves, group_lags, is_ahead
 from twin.rules.groups.reach import (
     FALLS_OFF_SOON_S,

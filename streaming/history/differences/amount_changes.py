@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from twin.arrays import plain
 from twin.declarations.table import UNKNOWN, Array
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupLags, GroupMoves
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.tiering.coverage import LocalLog

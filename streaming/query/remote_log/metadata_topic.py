@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from streaming.bus import keys
+from streaming.bus import record
 from streaming.bus.bus_topics import shard_of
-from streaming.query import events
+from streaming.query import event_rows
 from streaming.query.remote_log.records import RecordRefused, SegmentEvent, decode
 from twin.engine import frames
 from twin.engine.frames import Frame, FrameHeader, InvalidFrame
@@ -62,15 +62,15 @@ def as_observations(
             try:
                 event = decode(value)
             except RecordRefused as refusal:
-                shard_key = keys.key(cluster, _REFUSED_SHARD).decode()
+                shard_key = record.key(cluster, _REFUSED_SHARD).decode()
                 why = InvalidFrame(refusal.reason, refusal.detail)
-                rows.append((events_topic, *events.refused(shard_key, place, why)))
+                rows.append((events_topic, *event_rows.refused(shard_key, place, why)))
                 continue
             if event is not None:
                 shard = shard_of(event.topic, shards)
                 events_of[place.partition, shard].append((place.offset, event))
         for (partition, shard), placed in events_of.items():
-            key = keys.key(cluster, shard).decode()
+            key = record.key(cluster, shard).decode()
             header = FrameHeader(
                 SegmentsFrame.kind, cluster, shard, shards, newest_ms[partition], 0
             )
