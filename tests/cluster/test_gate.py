@@ -19,6 +19,7 @@ from streaming.cli.main import main
 from streaming.lab.local_cluster import LocalCluster
 from streaming.questions.restart import RestartAnswer, judge
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, GateConfig
+from streaming.runtime.deadline import Deadline
 from tests.builders import Partition, a_state
 from tests.cluster.broker_client import await_agreement, await_in_sync
 from tests.cluster.test_whatif import write
@@ -104,10 +105,7 @@ def of_events(config: Config) -> list[dict[str, Any]]:
     """All that is in the topic of events."""
     topic = bus_topics.topics(config).events
     with Reader(config, [topic], "beginning") as reader:
-        found = []
-        while not reader.caught_up():
-            found += reader.poll(200)
-        return [json.loads(record.value or b"") for record in found]
+        return [json.loads(each.value or b"") for each in reader.to_end(Deadline.after_s(60))]
 
 
 def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalCluster) -> None:
