@@ -17,7 +17,7 @@ from streaming.bus.reader import Reader
 from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
 from streaming.lab.cluster import LocalCluster
-from streaming.questions.restart import RestartAnswer, judge
+from streaming.questions.gate.restart import RestartAnswer, judge
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, GateConfig
 from tests.builders import Partition, a_state
 from tests.cluster.broker_client import await_agreement, await_in_sync
