@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from streaming.questions.restart import RestartVerdict, Verdict, verdict_lines
+from streaming.questions.gate.restart import RestartVerdict, Verdict, verdict_lines
 from streaming.runtime.http_errors import why
 
 

@@ -27,7 +27,7 @@ from streaming.cli.restart_options import (
 )
 from streaming.history.moment import Moment, MomentError
 from streaming.plans.events import send_judged
-from streaming.questions.restart import (
+from streaming.questions.gate.restart import (
     EXIT_CODES,
     RestartVerdict,
     is_settled,

@@ -24,8 +24,8 @@ from streaming.cli.restart_options import (
     terms_parameters,
 )
 from streaming.history.moment import Moment, MomentError
-from streaming.questions.restart import EXIT_CODES
-from streaming.questions.roll import RollPlan, plan_roll, roll_lines
+from streaming.questions.gate.restart import EXIT_CODES
+from streaming.questions.gate.roll import RollPlan, plan_roll, roll_lines
 from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 from twin.questions.gate import Terms

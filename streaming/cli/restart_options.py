@@ -11,7 +11,7 @@ import click
 
 from streaming.bus.connection import BusError
 from streaming.cli.exporter_client import ExporterUnavailableError
-from streaming.questions.restart import ALLOWABLE
+from streaming.questions.gate.restart import ALLOWABLE
 from streaming.runtime.deadline import Deadline
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms

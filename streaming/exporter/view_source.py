@@ -15,7 +15,7 @@ from streaming.exporter.metrics.exposition import Exposition
 from streaming.history.moment import MomentError
 from streaming.history.past import Past
 from streaming.history.span import Span
-from streaming.questions.restart import RestartVerdict
+from streaming.questions.gate.restart import RestartVerdict
 from twin.engine.catalog import Catalog
 
 

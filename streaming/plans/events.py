@@ -10,7 +10,7 @@ from streaming.bus import bus_topics
 from streaming.bus.sender import Sender
 from streaming.plans.journal import Act
 from streaming.plans.plan import PartitionChange
-from streaming.questions.restart import RestartVerdict
+from streaming.questions.gate.restart import RestartVerdict
 from streaming.runtime.config import Config
 
 _GIVE_UP_MS: Final = 5_000

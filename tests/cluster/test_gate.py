@@ -17,7 +17,7 @@ from streaming.bus.reader import Reader
 from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
 from streaming.lab.local_cluster import LocalCluster
-from streaming.questions.restart import RestartAnswer, judge
+from streaming.questions.gate.restart import RestartAnswer, judge
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, GateConfig
 from streaming.runtime.deadline import Deadline
 from tests.builders import Partition, a_state

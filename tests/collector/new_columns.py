@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from twin.declarations.table import Int64, column
-from twin.tables import columns
+from twin.tables import broker_columns, columns
 
 FILL = -7
 
@@ -26,8 +26,12 @@ def with_one_more(base: Any) -> Any:
     return OneMore
 
 
-for name in ("BrokerColumns", "ConfigColumns", "LogSample"):
-    setattr(columns, name, with_one_more(getattr(columns, name)))
+for module, name in (
+    (broker_columns, "BrokerColumns"),
+    (columns, "ConfigColumns"),
+    (columns, "LogSample"),
+):
+    setattr(module, name, with_one_more(getattr(module, name)))
 
 # Everything else is imported when the columns are there.
 from streaming.collector.cycle.collector import Collector  # noqa: E402

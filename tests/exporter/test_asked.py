@@ -15,7 +15,7 @@ from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.routes.questions import CONSOLE_HEADER
 from streaming.exporter.view_source import ViewSource
 from streaming.exporter.web_application import application
-from streaming.questions.restart import RestartVerdict
+from streaming.questions.gate.restart import RestartVerdict
 from streaming.runtime.config import ClusterConfig, Config, ExporterConfig
 from tests.builders import NOW_MS
 from tests.exporter.test_exporter import a_full_store

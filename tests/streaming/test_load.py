@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streaming.questions.answer import NotThereError
-from streaming.questions.restart import judge
+from streaming.questions.gate.restart import judge
 from tests.asking import a_view, answered
 from tests.builders import Partition, a_state
 from tests.twin.test_gate import quorum

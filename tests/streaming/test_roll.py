@@ -9,8 +9,8 @@ import pytest
 
 from streaming.bus import record
 from streaming.bus.view import ClusterView, SnapshotStore
-from streaming.questions.restart import NoSuchBrokerError, judge
-from streaming.questions.roll import plan_roll
+from streaming.questions.gate.restart import NoSuchBrokerError, judge
+from streaming.questions.gate.roll import plan_roll
 from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets_frame, groups_frame
 from tests.twin.test_gate import quorum
 from twin.builtin import CATALOG

@@ -23,8 +23,8 @@ from streaming.exporter.view_source import ViewSource
 from streaming.exporter.web_application import application
 from streaming.lab.processes import free_base_port
 from streaming.questions.answer import Answer
+from streaming.questions.gate.restart import judge
 from streaming.questions.parameters import MAX_ROWS
-from streaming.questions.restart import judge
 from tests.asking import answered
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.exporter.serving import served

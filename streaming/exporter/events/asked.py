@@ -13,7 +13,7 @@ import structlog
 
 from streaming.bus.connection import BusError
 from streaming.plans.events import send_judged
-from streaming.questions.restart import RestartVerdict
+from streaming.questions.gate.restart import RestartVerdict
 from streaming.runtime.config import Config
 
 AGAIN_AFTER_S: Final = 600.0

@@ -16,8 +16,8 @@ from streaming.plans.order import plan_order
 from streaming.plans.place import DEFAULT_STEPS, MAX_STEPS, plan_place
 from streaming.plans.plan import Plan, PlanError
 from streaming.plans.plan_data import PlanData, plan_data
+from streaming.questions.gate.roll import RollPlan, plan_roll, roll_lines
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, yes_or_no
-from streaming.questions.roll import RollPlan, plan_roll, roll_lines
 
 _Limit = Annotated[int, limit("changes")]
 

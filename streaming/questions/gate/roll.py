@@ -10,8 +10,7 @@ import msgspec
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import listed
-from streaming.questions.groups import HurtGroup
-from streaming.questions.restart import (
+from streaming.questions.gate.restart import (
     GivenReason,
     Verdict,
     allowed_lines,
@@ -27,6 +26,7 @@ from streaming.questions.restart import (
     verdict_of,
     why_stale,
 )
+from streaming.questions.groups import HurtGroup
 from twin.arrays import plain
 from twin.declarations.table import KAFKA, UNKNOWN
 from twin.plans.restart_cost import RestartCost
