@@ -41,6 +41,7 @@ _INHERITED: Final = -2
 OF_CAPACITY: Final = ("bytes_in_per_s", "bytes_out_per_s", "peak_percent", "disk_bytes")
 
 _TOPIC: Final = "[a-zA-Z0-9._-]{1,229}"
+_HTTP: Final = r"(https?://[^/\s]+(/\S*)?)?"
 _TERMS: Final = r"([a-z_0-9]+=[a-z0-9]+(&|\Z))*"
 _LABELS: Final = r"[,\s]*([\w./-]+=[\w.-]*(\s*,[,\s]*|\s*\Z))*"
 
@@ -282,7 +283,7 @@ class AdmissionConfig(_Section, frozen=True):
 class GrafanaConfig(_Section, frozen=True):
     """The Grafana for dashboards and annotations; empty ``url``: none."""
 
-    url: str = ""
+    url: Annotated[str, like(_HTTP, "be like https://grafana.example.org")] = ""
     token: str = ""
     user: str = ""
     password: str = ""
