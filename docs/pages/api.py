@@ -9,7 +9,7 @@ from docs.pages.markdown import DOCS, between, names, rows, state_tables
 from streaming.exporter import schemas
 from streaming.exporter.endpoint import Endpoint
 from streaming.exporter.openapi import described_path
-from streaming.exporter.views.api import summed_metrics
+from streaming.exporter.views.cluster import summed_metrics
 from streaming.exporter.web_application import endpoints
 from streaming.history.moment import AT
 from streaming.questions import QUESTIONS

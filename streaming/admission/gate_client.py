@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from streaming.questions.gate.restart import RestartVerdict, Verdict, verdict_lines
+from streaming.questions.gate.restart import RestartVerdict, Verdict
 from streaming.runtime.http_errors import why
 
 
@@ -70,5 +70,5 @@ class Gate:
             verdict = msgspec.json.decode(answer.content, type=RestartVerdict)
         except (ValueError, KeyError, TypeError):
             return GateAnswer("unknown", f"{self._url} is not an exporter of kafka-twin")
-        lines = "; ".join(map(str.strip, verdict_lines(verdict)))
-        return GateAnswer(verdict["verdict"], lines, is_late=verdict["stale"] is not None)
+        lines = "; ".join(map(str.strip, verdict.lines()))
+        return GateAnswer(verdict.verdict, lines, is_late=verdict.stale is not None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from streaming.bus.view import ClusterView
 from streaming.exporter.agents.counts import CallCounts
@@ -15,7 +16,6 @@ from streaming.exporter.metrics.exposition import Exposition
 from streaming.history.moment import MomentError
 from streaming.history.past import Past
 from streaming.history.span import Span
-from streaming.questions.gate.restart import RestartVerdict
 from twin.engine.catalog import Catalog
 
 
@@ -45,7 +45,7 @@ class ViewSource:
     newest: Callable[[], ClusterView] | None = None
     past: Past | None = None
     not_live: str = ""
-    asked: Callable[[RestartVerdict], None] | None = None  # keeps what programs asked the gate
+    asked: Callable[[Mapping[str, Any]], None] | None = None  # keeps what programs asked the gate
     stuck: Callable[[], str] = str
     within: Span | None = None  # of a source of one past moment: all moments that there are
 

@@ -5,27 +5,11 @@ from __future__ import annotations
 from typing import Any, Final, TypedDict
 
 from streaming.plans import files
-from streaming.plans.plan import Plan
+from streaming.plans.plan import Plan, PlannedChange
 from streaming.questions.room.data import RoomOnBroker
 
 MAX_NAMES: Final = 100
 """The maximum of names that are listed for a reason; ``count`` has the number of all."""
-
-
-class PlannedChange(TypedDict):
-    """One partition: the order of its replicas now and as planned, and whom to elect then.
-
-    ``elect`` is -1 where nobody is elected.
-    """
-
-    topic: str
-    topic_id: str
-    partition: int
-    replicas: list[int]
-    planned: list[int]
-    leader: int
-    leader_epoch: int
-    elect: int
 
 
 class Unchanged(TypedDict):

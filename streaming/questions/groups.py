@@ -3,49 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Any, Final
 
 from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
-from twin.questions.whatif_groups import GroupHarm
 
 _MOST_LINES: Final = 5
-
-
-class HurtGroup(TypedDict):
-    """The harm to one group of consumers: numbers of partitions, and sums over them.
-
-    ``ahead``: the log ends before its offset then; ``nowhere``: it begins above it.
-    """
-
-    group: str
-    offline: int
-    ahead: int
-    nowhere: int
-    remote: int
-    remote_records: int
-    remote_bytes: int
-    remote_bytes_by_rule: NotRequired[Mapping[str, int]]  # where leaders move, by election rule
-    unknown: int
-
-
-def harm_data(harm: GroupHarm) -> HurtGroup:
-    """The harm as plain data."""
-    return {**changed_data(harm), "remote_bytes_by_rule": harm.remote_bytes_by_rule}
-
-
-def changed_data(harm: GroupHarm) -> HurtGroup:
-    """The same where no leader moves, so that no election rule matters."""
-    return {
-        "group": harm.group,
-        "offline": harm.offline,
-        "ahead": harm.ahead,
-        "nowhere": harm.nowhere,
-        "remote": harm.remote,
-        "remote_records": harm.remote_records,
-        "remote_bytes": harm.remote_bytes,
-        "unknown": harm.unknown,
-    }
 
 
 def harm_lines(

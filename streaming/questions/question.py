@@ -86,8 +86,8 @@ class Question:
 
         of_shards = ShardState in reads
         result = reduce(add, map(answer, view.states)) if of_shards else answer(None)
-        plain: dict[str, Any] = result
-        return plain if isinstance(result, dict) else msgspec.to_builtins(result, str_keys=True)
+        plain: dict[str, Any] = msgspec.to_builtins(result, str_keys=True)
+        return plain
 
 
 def question(

@@ -43,7 +43,7 @@ from tests.cluster.watching import Watch, environment_of, keys, watching
 from tests.waiting import until
 from twin.builtin import CATALOG
 from twin.engine import codec
-from twin.questions.whatif_settings import of_topic
+from twin.questions.local_log import of_topic
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.tiering.coverage import Coverage
 

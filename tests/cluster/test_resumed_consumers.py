@@ -19,7 +19,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime import jars
 from tests.cluster.broker_client import BrokerClient, await_in_sync

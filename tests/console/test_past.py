@@ -236,7 +236,7 @@ def test_the_report_of_the_span_is_a_page_that_leads_back_to_the_console(
             assert graves(tab) == [], f"{theme}, {size['width']} px"
             width = tab.evaluate("document.documentElement.scrollWidth")
             assert width <= size["width"], "the page is wider than the window"
-    tab.locator("li.cause a.time").first.click()
+    tab.locator("li:has(> strong) a").first.click()
     expect(tab.locator(".banner.then")).to_contain_text("This is how it was at")
 
 

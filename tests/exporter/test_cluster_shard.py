@@ -7,7 +7,7 @@ from functools import cache
 from streaming.bus import record
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.views import api as api_views
+from streaming.exporter.views import cluster as cluster_views
 from streaming.runtime.config import ExporterConfig
 from tests.scope import played, reported
 from tests.twin.test_cluster_rules import CYCLE, NOW_MS, TOPICS, WHOLE, cycles, stepped
@@ -48,7 +48,7 @@ def test_its_metrics_and_risks_are_served():
     assert view.totals.value("kafka_twin_led") == 50
     text = b"".join(Renderer(WHOLE, "sim", ExporterConfig()).render(view).blocks).decode()
     assert 'kafka_twin_brokers_at_risk{cluster="sim",risk="leads_much",severity="warn"} ' in text
-    summary = api_views.summary(WHOLE, "sim", view, NOW_MS)
+    summary = cluster_views.summary(WHOLE, "sim", view, NOW_MS)
     assert summary["shards_not_reported"] == 0
     assert summary["led"] == 50
     assert summary["cluster_risks"]["leaderless"] == {
@@ -56,7 +56,7 @@ def test_its_metrics_and_risks_are_served():
     }  # fmt: skip
     at_risk = summary["cluster_risks"]["leads_much"]["brokers"]
     assert at_risk
-    brokers = api_views.brokers(view, NOW_MS)["brokers"]
+    brokers = cluster_views.brokers(view, NOW_MS)["brokers"]
     assert {b["broker"]: b["risks"] for b in brokers} == {
         b: ["leads_much"] if b in at_risk else [] for b in range(1, 6)
     }
@@ -66,8 +66,8 @@ def test_its_metrics_and_risks_are_served():
 def test_its_findings_are_unknown_before_it_has_a_snapshot_and_once_that_is_a_minute_behind():
     def is_known(store: SnapshotStore) -> bool:
         view = store.publish()
-        summary = api_views.summary(WHOLE, "sim", view, NOW_MS)
-        [*risks] = {b["risks"] is None for b in api_views.brokers(view, NOW_MS)["brokers"]}
+        summary = cluster_views.summary(WHOLE, "sim", view, NOW_MS)
+        [*risks] = {b["risks"] is None for b in cluster_views.brokers(view, NOW_MS)["brokers"]}
         is_null = summary["cluster_risks"]["leaderless"]["open"] is None
         assert is_null is (summary["led"] is None) is (summary["shards_not_reported"] is None)
         assert risks == [is_null]

@@ -12,7 +12,7 @@ from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.plans import files, journal
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
-from streaming.plans.plan import PartitionChange, PlanError
+from streaming.plans.plan import PlanError, PlannedChange
 from streaming.questions.answer import WhatIfError
 from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.builtin import CATALOG
@@ -120,5 +120,5 @@ def test_a_folder_with_a_plan_is_not_written_over(tmp_path: Path):
 
 
 def test_a_change_is_the_same_after_its_file():
-    change = PartitionChange("t", "id", 3, (1, 2), (2, 1), 1, 7, 2)
+    change = PlannedChange("t", "id", 3, (1, 2), (2, 1), 1, 7, 2)
     assert files.change_from(json.loads(json.dumps(files.as_json(change)))) == change

@@ -39,7 +39,7 @@ def test_every_reason_that_may_be_allowed_has_an_option():
                "--allow-over-capacity", "--allow-full-disk")  # fmt: skip
     _, margin, allowed = called("--margin", "2", *options)
     assert margin == "2"
-    assert allowed.split() == sorted(reason.name for reason in ALLOWABLE.values())
+    assert allowed.split() == sorted(each.reason.name for each in ALLOWABLE.values())
 
 
 def test_a_time_is_that_of_date_or_now():

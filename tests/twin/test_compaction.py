@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
 from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN

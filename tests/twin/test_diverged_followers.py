@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from tests.builders import NOW_MS, Log, Partition, a_state, epoch_ends_frame
 from twin.engine.shard_state import ShardState
 from twin.step import step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from tests.builders import NOW_MS, Group, Log, Partition
 from tests.twin.test_groups import cycle
 from twin.declarations.table import UNKNOWN

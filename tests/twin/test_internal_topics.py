@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from streaming.exporter.views.why import explained
 from tests.builders import NOW_MS, Partition, a_state, partitions_frame
 from twin.engine.shard_state import ShardState

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from tests.builders import (
     NOW_MS,
     Fetch,

@@ -21,7 +21,7 @@ import numpy as np
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from tests.builders import (
     NOW_MS,
     Group,

@@ -116,4 +116,4 @@ def roll(
     return plan_roll(
         source.view, broker, given.terms, source.now_ms(), since_ms=in_ms(given.since),
         by_rack=racks, most=most,
-    ).data()  # fmt: skip
+    )  # fmt: skip

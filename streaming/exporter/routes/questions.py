@@ -90,11 +90,9 @@ def restart(
     given: GivenTerms,
 ) -> RestartVerdict:
     """The verdict on a restart."""
-    verdict = judge(
-        source.view, [broker, *with_], given.terms, source.now_ms(), in_ms(given.since)
-    ).data()
+    verdict = judge(source.view, [broker, *with_], given.terms, source.now_ms(), in_ms(given.since))
     if source.asked is not None and CONSOLE_HEADER not in request.headers:
-        source.asked(verdict)
+        source.asked(verdict.data())
     return verdict
 
 
@@ -107,4 +105,4 @@ def restart(
 )
 def in_sync(source: ViewSource, *, since: Annotated[int, SINCE] = UNKNOWN) -> RestartVerdict:
     """The verdict where nothing is restarted."""
-    return judge(source.view, (), Terms(), source.now_ms(), in_ms(since)).data()
+    return judge(source.view, (), Terms(), source.now_ms(), in_ms(since))

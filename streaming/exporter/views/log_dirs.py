@@ -13,7 +13,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.exporter.views import disk_full, disk_help
-from streaming.exporter.views.api import answering, observed, shards_not_reported
+from streaming.exporter.views.cluster import answering, observed, shards_not_reported
 from streaming.exporter.views.filling import Filling, RetentionSettings, filling, settings_of
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, yes_or_no
 from twin.arrays import plain

@@ -7,7 +7,7 @@ from typing import TypedDict
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.views.api import PartitionFilter
+from streaming.exporter.views.partitions import PartitionFilter
 from streaming.runtime.kafka.uuids import uuid_text
 from twin.arrays import plain
 from twin.declarations.table import Int64

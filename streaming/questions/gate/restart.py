@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import NotThereError, listed, some
-from streaming.questions.groups import HurtGroup, harm_data, harm_lines
+from streaming.questions.groups import harm_lines
 from streaming.runtime.quantities import size_text
 from twin.arrays import plain
 from twin.builtin import CATALOG
@@ -18,7 +18,7 @@ from twin.declarations.table import KAFKA, UNKNOWN
 from twin.plans.restart_cost import RestartCost, RestartCosts, restart_costs, total_costs
 from twin.questions import gate
 from twin.questions.gate import LASTING_REASONS, UNKNOWN_REASONS, Names, Reason, Terms
-from twin.questions.whatif_groups import GroupHarm, hurt_by_loss, together
+from twin.questions.whatif_groups import HurtGroup, hurt_by_loss, together
 
 MAX_NAMES: Final = 100
 """Names listed for a reason; ``count`` has the number of all."""
@@ -26,6 +26,16 @@ MAX_NAMES: Final = 100
 Verdict = Literal["safe", "unsafe", "unknown"]
 
 EXIT_CODES: Final[Mapping[Verdict, int]] = {"safe": 0, "unsafe": 1, "unknown": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """A reason that a user may allow, with which option of a command, and what else allows it."""
+
+    reason: Reason
+    option: str
+    help: str
+    or_else: str = ""
 
 
 class NoSuchBrokerError(NotThereError):
@@ -45,7 +55,8 @@ class GivenReason(TypedDict):
     names: list[str]
 
 
-class RestartVerdict(TypedDict):
+@dataclass(frozen=True, slots=True)
+class RestartVerdict:
     """May the brokers be restarted together? Without brokers: is every broker in sync?
 
     ``once_allowed`` is the verdict with every reason allowed that no time and no order of restarts
@@ -60,52 +71,23 @@ class RestartVerdict(TypedDict):
     reasons: list[GivenReason]
     allowed: list[GivenReason]
     leaders: int
-    costs: dict[str, dict[str, int]]
+    costs: RestartCosts
     groups: list[HurtGroup]
     groups_hurt: int
     groups_remote_bytes: int
     observed_at_ms: int | None
 
-
-@dataclass(frozen=True, slots=True)
-class RestartAnswer:
-    """A verdict and the reasons for it."""
-
-    brokers: tuple[int, ...]  # to be restarted together
-    reasons: Names  # against a restart
-    allowed: Names  # set aside on request
-    stale: str  # why the twin is not up, empty if it is
-    leaders: int  # partitions that the brokers lead now
-    costs: RestartCosts  # by election rule
-    hurt: Sequence[GroupHarm]  # groups of consumers, the worst first
-    observed_at_ms: int
-
-    @property
-    def verdict(self) -> Verdict:
-        """Unsafe if one reason is certain; unknown if one may be; safe if there is none."""
-        return "unknown" if self.stale else verdict_of(self.reasons)
-
-    def data(self) -> RestartVerdict:
+    def data(self) -> dict[str, Any]:
         """The verdict as plain data."""
-        return {
-            "brokers": list(self.brokers),
-            "verdict": self.verdict,
-            "once_allowed": "unknown" if self.stale else once_allowed(self.reasons),
-            "stale": self.stale or None,
-            "reasons": reasons_data(self.reasons),
-            "allowed": reasons_data(self.allowed),
-            "leaders": self.leaders,
-            "costs": costs_data(self.costs),
-            **hurt_data(self.hurt),
-            "observed_at_ms": plain.integer(self.observed_at_ms),
-        }
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data
 
     def lines(self) -> list[str]:
         """The verdict for a person."""
         return verdict_lines(self.data())
 
 
-def verdict_lines(answer: RestartVerdict) -> list[str]:
+def verdict_lines(answer: Mapping[str, Any]) -> list[str]:
     """The answer for a person: the verdict first, then a line a reason."""
     lines = [_headline(answer["brokers"], answer["verdict"], answer["once_allowed"])]
     if answer["stale"]:
@@ -119,32 +101,15 @@ def verdict_lines(answer: RestartVerdict) -> list[str]:
     return lines + hurt_lines(answer)
 
 
-class HurtGroups(TypedDict):
-    """The groups that are hurt meanwhile: the worst MAX_NAMES, and the numbers of all."""
-
-    groups: list[HurtGroup]
-    groups_hurt: int
-    groups_remote_bytes: int
-
-
-def hurt_data(hurt: Sequence[GroupHarm]) -> HurtGroups:
-    """The groups as plain data."""
-    return {
-        "groups": [harm_data(each) for each in hurt[:MAX_NAMES]],
-        "groups_hurt": len(hurt),
-        "groups_remote_bytes": sum(each.remote_bytes for each in hurt),
-    }
-
-
 def hurt_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Sentences about the groups of an answer with ``HurtGroups``."""
+    """Sentences about the groups of an answer."""
     lines = harm_lines(answer["groups"], answer["groups_hurt"], answer["groups_remote_bytes"])
     return [f"  {line}" for line in lines]
 
 
 def judge(
     view: ClusterView, brokers: Collection[int], terms: Terms, now_ms: int, since_ms: int = UNKNOWN
-) -> RestartAnswer:
+) -> RestartVerdict:
     """The verdict for brokers that are restarted together; for none, whether all are in sync.
 
     ``since_ms``: the twin must have observed everything since then.
@@ -156,19 +121,24 @@ def judge(
     ids = tuple(sorted(set(brokers)))
     states, losses = view.states, view.lose(ids)
     reasons = gate.reasons(states, ids, terms, losses, own=view.cluster)
-    return RestartAnswer(
-        brokers=ids,
-        reasons={r: names for r, names in reasons.items() if not terms.allows(r)},
-        allowed={r: names for r, names in reasons.items() if terms.allows(r)},
-        stale=why_stale(view, now_ms, since_ms),
+    against = {r: names for r, names in reasons.items() if not terms.allows(r)}
+    allowed = {r: names for r, names in reasons.items() if terms.allows(r)}
+    stale = why_stale(view, now_ms, since_ms)
+    each = list(zip(states, losses, strict=True))
+    hurt = together(hurt_by_loss(state, ids, loss) for state, loss in each)
+    return RestartVerdict(
+        brokers=list(ids),
+        verdict="unknown" if stale else verdict_of(against),
+        once_allowed="unknown" if stale else once_allowed(against),
+        stale=stale or None,
+        reasons=given_reasons(against),
+        allowed=given_reasons(allowed),
         leaders=sum(gate.leadership_count(state, ids) for state in states),
-        costs=total_costs(
-            restart_costs(state, ids, loss) for state, loss in zip(states, losses, strict=True)
-        ),
-        hurt=together(
-            hurt_by_loss(state, ids, loss) for state, loss in zip(states, losses, strict=True)
-        ),
-        observed_at_ms=view.observed_at_ms,
+        costs=total_costs(restart_costs(state, ids, loss) for state, loss in each),
+        groups=hurt[:MAX_NAMES],
+        groups_hurt=len(hurt),
+        groups_remote_bytes=sum(group.remote_bytes for group in hurt),
+        observed_at_ms=plain.integer(view.observed_at_ms),
     )
 
 
@@ -253,11 +223,6 @@ def other_cost_lines(costs: RestartCosts) -> list[str]:
     ]
 
 
-def costs_data(costs: RestartCosts) -> dict[str, dict[str, int]]:
-    """The costs as plain data, by election rule."""
-    return {rule: asdict(cost) for rule, cost in costs.items()}
-
-
 def reason_lines(reasons: Sequence[GivenReason]) -> list[str]:
     """A line for each reason, with how to allow it."""
     return [
@@ -275,13 +240,13 @@ def _line(reason: GivenReason) -> str:
     return f"  {reason['meaning']}: {some(reason['names'], reason['count'])}"
 
 
-def reasons_data(reasons: Names) -> list[GivenReason]:
-    """The reasons as plain data."""
+def given_reasons(reasons: Names) -> list[GivenReason]:
+    """The reasons, each with what it is about."""
     return [
         {
             "reason": reason.name.lower(),
             "meaning": reason.value,
-            "remedy": REMEDIES.get(reason),
+            "remedy": _REMEDIES.get(reason),
             "count": len(names),
             "names": list(names[:MAX_NAMES]),
         }
@@ -289,18 +254,7 @@ def reasons_data(reasons: Names) -> list[GivenReason]:
     ]
 
 
-REMEDIES: Final[Mapping[Reason, str]] = {
-    Reason.ONE_REPLICA: "--allow-rf1, or for good cluster.one_replica_topics in twin.toml",
-    Reason.NO_SPARE_REPLICA: "--allow-rf-min-isr",
-    Reason.SMALL_QUORUM: "--allow-small-quorum",
-    Reason.COLD: "--cold-ok",
-    Reason.OVER_CAPACITY: "--allow-over-capacity",
-    Reason.FULL_DISK: "--allow-full-disk",
-}
-"""How a user allows a reason."""
-
-
-def is_settled(answer: RestartVerdict) -> bool:
+def is_settled(answer: Mapping[str, Any]) -> bool:
     """It is safe, or for a reason that no waiting removes it will not be."""
     lasting = {reason.name.lower() for reason in LASTING_REASONS}
     return answer["verdict"] == "safe" or any(
@@ -308,12 +262,34 @@ def is_settled(answer: RestartVerdict) -> bool:
     )
 
 
-ALLOWABLE: Final[Mapping[str, Reason]] = {
-    "rf1": Reason.ONE_REPLICA,
-    "rf_min_isr": Reason.NO_SPARE_REPLICA,
-    "small_quorum": Reason.SMALL_QUORUM,
-    "cold": Reason.COLD,
-    "over_capacity": Reason.OVER_CAPACITY,
-    "full_disk": Reason.FULL_DISK,
+ALLOWABLE: Final[Mapping[str, Allowance]] = {
+    "rf1": Allowance(
+        Reason.ONE_REPLICA,
+        "--allow-rf1",
+        "Take partitions with one replica offline.",
+        ", or for good cluster.one_replica_topics in twin.toml",
+    ),
+    "rf_min_isr": Allowance(
+        Reason.NO_SPARE_REPLICA,
+        "--allow-rf-min-isr",
+        "Refuse acks=all where there are no more replicas than min.insync.replicas.",
+    ),
+    "small_quorum": Allowance(
+        Reason.SMALL_QUORUM, "--allow-small-quorum", "Stop a quorum of one or two controllers."
+    ),
+    "cold": Allowance(Reason.COLD, "--cold-ok", "Let cold replicas lead."),
+    "over_capacity": Allowance(
+        Reason.OVER_CAPACITY,
+        "--allow-over-capacity",
+        "Let brokers carry more than the capacity that the configuration gives them.",
+    ),
+    "full_disk": Allowance(
+        Reason.FULL_DISK,
+        "--allow-full-disk",
+        "Restart brokers of which a disk is full before they are back.",
+    ),
 }
-"""The reasons that a user may allow, by the name of the option and parameter."""
+"""The reasons that a user may allow, by the name of the parameter."""
+
+_REMEDIES: Final = {each.reason: each.option + each.or_else for each in ALLOWABLE.values()}
+"""How a user allows a reason."""

@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any
 
 import msgspec
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import listed
 from streaming.questions.gate.restart import (
+    MAX_NAMES,
     GivenReason,
     Verdict,
     allowed_lines,
     check_brokers,
     cost_text,
-    costs_data,
-    hurt_data,
+    given_reasons,
     hurt_lines,
     once_allowed,
     other_cost_lines,
     reason_lines,
-    reasons_data,
     verdict_of,
     why_stale,
 )
-from streaming.questions.groups import HurtGroup
 from twin.arrays import plain
 from twin.declarations.table import KAFKA, UNKNOWN
-from twin.plans.restart_cost import RestartCost
-from twin.plans.roll import Roll, roll
+from twin.plans.restart_cost import RestartCost, RestartCosts
+from twin.plans.roll import RestartBatch, roll
 from twin.questions import gate
 from twin.questions.gate import Terms
+from twin.questions.whatif_groups import HurtGroup
 
 
-class RollBatch(TypedDict):
+@dataclass(frozen=True, slots=True)
+class RollBatch:
     """Brokers that may be restarted together, in one rack if that is known.
 
     Of ``groups``, which are hurt meanwhile, the worst MAX_NAMES are listed.
@@ -44,13 +44,14 @@ class RollBatch(TypedDict):
     brokers: list[int]
     rack: str | None
     allowed: list[GivenReason]
-    costs: dict[str, dict[str, int]]
+    costs: RestartCosts
     groups: list[HurtGroup]
     groups_hurt: int
     groups_remote_bytes: int
 
 
-class RollLeftOut(TypedDict):
+@dataclass(frozen=True, slots=True)
+class RollLeftOut:
     """A broker that may not be restarted as things are."""
 
     broker: int
@@ -59,8 +60,13 @@ class RollLeftOut(TypedDict):
     reasons: list[GivenReason]
 
 
-class RollPlan(TypedDict):
-    """An order of restarts. ``stale`` says why there is none."""
+@dataclass(frozen=True, slots=True)
+class RollPlan:
+    """An order of restarts. ``stale`` says why there is none.
+
+    The verdict is safe if every broker is in a batch, unsafe if one cannot be, and unknown if one
+    may be.
+    """
 
     verdict: Verdict
     stale: str | None
@@ -68,58 +74,17 @@ class RollPlan(TypedDict):
     left_out: list[RollLeftOut]
     observed_at_ms: int | None
 
-
-@dataclass(frozen=True, slots=True)
-class RollAnswer:
-    """A plan, or why there is none."""
-
-    roll: Roll
-    stale: str  # why the twin is not up, empty if it is
-    observed_at_ms: int
-
-    @property
-    def verdict(self) -> Verdict:
-        """Safe if every broker is in a batch; unsafe if one cannot be; unknown if one may be."""
-        verdicts = {verdict_of(each.reasons) for each in self.roll.left_out}
-        if self.stale:
-            return "unknown"
-        if "unsafe" in verdicts:
-            return "unsafe"
-        return "unknown" if verdicts else "safe"
-
-    def data(self) -> RollPlan:
+    def data(self) -> dict[str, Any]:
         """The plan as plain data."""
-        return {
-            "verdict": self.verdict,
-            "stale": self.stale or None,
-            "batches": [
-                {
-                    "brokers": list(batch.brokers),
-                    "rack": batch.rack or None,
-                    "allowed": reasons_data(batch.allowed),
-                    "costs": costs_data(batch.costs),
-                    **hurt_data(batch.hurt),
-                }
-                for batch in self.roll.batches
-            ],
-            "left_out": [
-                {
-                    "broker": each.broker,
-                    "verdict": verdict_of(each.reasons),
-                    "once_allowed": once_allowed(each.reasons),
-                    "reasons": reasons_data(each.reasons),
-                }
-                for each in self.roll.left_out
-            ],
-            "observed_at_ms": plain.integer(self.observed_at_ms),
-        }
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data
 
     def lines(self) -> list[str]:
         """The plan for a person."""
         return roll_lines(self.data())
 
 
-def roll_lines(plan: RollPlan) -> list[str]:
+def roll_lines(plan: Mapping[str, Any]) -> list[str]:
     """The plan for a person: a line a batch, then the brokers that are left out, and why."""
     if plan["stale"]:
         return [f"no plan: {plan['stale']}"]
@@ -153,17 +118,41 @@ def plan_roll(
     since_ms: int = UNKNOWN,
     by_rack: bool = False,
     most: int | None = None,
-) -> RollAnswer:
+) -> RollPlan:
     """The plan for those brokers; if none is named, for all that serve or hold a replica.
 
     Raises:
         NoSuchBrokerError: the twin does not know one of the brokers.
     """
     check_brokers(view, brokers)
+    at_ms = plain.integer(view.observed_at_ms)
     if stale := why_stale(view, now_ms, since_ms):
-        return RollAnswer(Roll((), ()), stale, view.observed_at_ms)
+        return RollPlan("unknown", stale, [], [], at_ms)
     states = [shard.state for shard in view.shards]
     known = gate.newest_brokers(states)
     to_restart = set(brokers) or set(known.broker[~gate.holding_nothing(states, known)].tolist())
     plan = roll(states, to_restart, terms, by_rack, most, view.cluster)
-    return RollAnswer(plan, "", view.observed_at_ms)
+    left_out = [
+        RollLeftOut(
+            each.broker,
+            verdict_of(each.reasons),
+            once_allowed(each.reasons),
+            given_reasons(each.reasons),
+        )
+        for each in plan.left_out
+    ]
+    verdicts = {each.verdict for each in left_out}
+    verdict: Verdict = "unsafe" if "unsafe" in verdicts else "unknown" if verdicts else "safe"
+    return RollPlan(verdict, None, list(map(_batch, plan.batches)), left_out, at_ms)
+
+
+def _batch(batch: RestartBatch) -> RollBatch:
+    return RollBatch(
+        brokers=list(batch.brokers),
+        rack=batch.rack or None,
+        allowed=given_reasons(batch.allowed),
+        costs=batch.costs,
+        groups=list(batch.hurt[:MAX_NAMES]),
+        groups_hurt=len(batch.hurt),
+        groups_remote_bytes=sum(each.remote_bytes for each in batch.hurt),
+    )

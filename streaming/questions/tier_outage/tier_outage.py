@@ -17,7 +17,14 @@ from streaming.questions.tier_outage.times import Forecast
 from twin.declarations.table import UNKNOWN
 from twin.engine.shard_reports import ReportIndex
 from twin.engine.shard_state import ShardState
-from twin.questions.tier_outage import Exposure, Range, TopicOnDisk, exposure
+from twin.questions.tier_outage import (
+    NO_OFFSETS,
+    Exposure,
+    Offsets,
+    OffsetsOnNoDisk,
+    TopicOnDisk,
+    exposure,
+)
 from twin.tables.enums import NOT_SET
 from twin.tables.state import Brokers
 
@@ -26,24 +33,6 @@ MAX_NAMED: Final = 20
 
 MAX_HELP: Final = 3
 """Topics whose local retention a command lowers."""
-
-
-class Offsets(TypedDict):
-    """Offsets of some partitions; bytes are of records of known size."""
-
-    partitions: int
-    records: int
-    bytes: int
-
-
-class OffsetsOnNoDisk(TypedDict):
-    """Offsets of a partition, from the first one to before the end."""
-
-    topic: str
-    partition: int
-    first_offset: int
-    end_offset: int
-    bytes: int
 
 
 class GroupOutage(TypedDict):
@@ -94,7 +83,7 @@ class TierOutage(TypedDict):
     tiered_partitions: int
     unknown_partitions: int
     on_no_disk: Offsets
-    ranges_on_no_disk: list[OffsetsOnNoDisk]
+    ranges_on_no_disk: Sequence[OffsetsOnNoDisk]
     cannot_start: int
     no_new_replica: int
     after_leader_change: Offsets
@@ -153,20 +142,11 @@ def tier_outage(
         "brokers": brokers,
         "tiered_partitions": exposed.tiered_partitions,
         "unknown_partitions": exposed.unknown_partitions,
-        "on_no_disk": _offsets(exposed.on_no_disk),
-        "ranges_on_no_disk": [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "first_offset": each.first_offset,
-                "end_offset": each.end_offset,
-                "bytes": each.bytes,
-            }
-            for each in exposed.ranges_on_no_disk
-        ],
+        "on_no_disk": exposed.on_no_disk,
+        "ranges_on_no_disk": exposed.ranges_on_no_disk,
         "cannot_start": exposed.cannot_start,
         "no_new_replica": exposed.no_new_replica,
-        "after_leader_change": _offsets(exposed.after_leader_change),
+        "after_leader_change": exposed.after_leader_change,
         "groups": groups[:MAX_NAMED],
         "groups_total": len(groups),
         "topics": topics[:MAX_NAMED],
@@ -209,10 +189,6 @@ def _quotas(states: Sequence[ShardState]) -> dict[int, int]:
     }
 
 
-def _offsets(each: Range) -> Offsets:
-    return {"partitions": each.partitions, "records": each.records, "bytes": each.bytes}
-
-
 def _groups(exposed: Exposure) -> list[GroupOutage]:
     """The groups that cannot read, the worst first."""
     each = (exposed.groups, exposed.groups_after_loss, exposed.groups_after_leader_change)
@@ -220,9 +196,9 @@ def _groups(exposed: Exposure) -> list[GroupOutage]:
     groups: list[GroupOutage] = [
         {
             "group": name,
-            "now": _offsets(each[0].get(name, Range())),
-            "after_loss": _offsets(each[1].get(name, Range())),
-            "after_leader_change": _offsets(each[2].get(name, Range())),
+            "now": each[0].get(name, NO_OFFSETS),
+            "after_loss": each[1].get(name, NO_OFFSETS),
+            "after_leader_change": each[2].get(name, NO_OFFSETS),
         }
         for name in names
     ]
@@ -231,7 +207,7 @@ def _groups(exposed: Exposure) -> list[GroupOutage]:
 
 def _worst_first(row: GroupOutage) -> tuple[int, int, int]:
     each = row["now"], row["after_loss"], row["after_leader_change"]
-    now, after_loss, after_change = (-offsets["bytes"] for offsets in each)
+    now, after_loss, after_change = (-offsets.bytes for offsets in each)
     return now, after_loss, after_change
 
 

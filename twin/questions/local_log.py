@@ -1,14 +1,20 @@
-"""What if: other thresholds of KIP-1303, or another local retention."""
+"""What if local logs were kept otherwise: by thresholds of KIP-1303, or by local retention."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
 
 from twin.arrays.columns_in_arrow import object_array
-from twin.declarations.table import KAFKA, UNKNOWN, Float64, blank
+from twin.declarations.table import (
+    KAFKA,
+    UNKNOWN,
+    Float64,
+    blank,
+)
 from twin.engine.shard_state import ShardState
 from twin.questions.adds_up import AddsUp, highest, lowest, same
 from twin.rules.brokers.racks import rack_names, racks_of
@@ -27,8 +33,8 @@ from twin.tables.state import Brokers, Configs, Replicas
 
 
 @dataclass(frozen=True, slots=True)
-class Eligibility(AddsUp):
-    """How a threshold divides the replicas, and what it does to leaders.
+class Threshold(AddsUp):
+    """One threshold of KIP-1303 (-1: off), and what it does to replicas and leaders.
 
     With a higher threshold, leaders are more likely to serve from their own disks, but stay out of
     balance for longer: until each cold preferred leader (replica 0) has grown to the threshold.
@@ -41,17 +47,18 @@ class Eligibility(AddsUp):
     next_leaders_cold: int
     moved_leaders: int  # partitions with another leader than by Kafka's rule
     unreachable_partitions: int
+    # Leaders in the rack with the most, divided by the mean; None without leaders in racks.
+    rack_skew: Annotated[float | None, same]
+    leaders_by_rack: Mapping[str, int]
     preferred_cold: int  # partitions that are out of balance until replica 0 is warm
     preferred_eta_unknown: int  # those for which the time is unknown
     preferred_never_warm: int  # those whose threshold is out of reach
     balanced_in_s: Annotated[float, highest]  # until the others are balanced; 0 without any
-    leaders_by_rack: tuple[tuple[str, int], ...]
 
-    @property
-    def rack_skew(self) -> float:
-        """Leaders in the rack with the most, divided by the mean; NaN without leaders in racks."""
-        counts = [count for _, count in self.leaders_by_rack]
-        return max(counts) * len(counts) / sum(counts) if sum(counts) else float("nan")
+    def __post_init__(self) -> None:
+        counts = self.leaders_by_rack.values()
+        skew = round(max(counts) * len(counts) / sum(counts), 3) if sum(counts) else None
+        object.__setattr__(self, "rack_skew", skew)
 
 
 def of_topic(state: ShardState, topic: str) -> ShardState:
@@ -87,7 +94,7 @@ def with_threshold(
 
 def eligibility(
     state: ShardState, local_log_ms: int, local_log_bytes: int, topic: str = CLUSTER_WIDE
-) -> Eligibility:
+) -> Threshold:
     """The effect of these thresholds under KIP-1303, on all partitions of the state."""
     changed = with_threshold(state, local_log_ms, local_log_bytes, topic).remade(NextLeaders)
     roles, cold = changed[Roles], is_cold(changed[ReplicaCoverage], changed[Roles])
@@ -97,7 +104,7 @@ def eligibility(
     counts = np.bincount(racks[racks != UNKNOWN], minlength=len(names))
     following = changed[LeadersAfterLoss].coverage
     waits_s = changed[WarmUp].warm_in_s[:, 0][cold[:, 0]]
-    return Eligibility(
+    return Threshold(
         local_log_ms=local_log_ms,
         local_log_bytes=local_log_bytes,
         cold_replicas=int(cold.sum()),
@@ -105,35 +112,37 @@ def eligibility(
         next_leaders_cold=int((following == Coverage.COLD).sum()),
         moved_leaders=int((stock != kip1303).sum()),
         unreachable_partitions=int(is_unreachable(changed[TopicConfigs]).sum()),
+        rack_skew=None,  # follows from the racks
         preferred_cold=len(waits_s),
         preferred_eta_unknown=int(np.isnan(waits_s).sum()),
         preferred_never_warm=int((waits_s == NEVER).sum()),
-        balanced_in_s=float(waits_s[np.isfinite(waits_s)].max(initial=0.0)),
-        leaders_by_rack=tuple(zip(names, counts.tolist(), strict=True)),
+        balanced_in_s=round(float(waits_s[np.isfinite(waits_s)].max(initial=0.0)), 3),
+        leaders_by_rack=dict(zip(names, counts.tolist(), strict=True)),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class LocalFootprint(AddsUp):
-    """The local log of tiered topics under a local retention, and how many replicas are cold."""
+class Footprint(AddsUp):
+    """Replicas of tiered topics. Spans: null is unknown, -1 has no limit."""
 
     replicas: int
     cold: int
     cold_for_good: int  # retention deletes before a threshold is reached
     bytes: int
-    # The spans that local logs reach: the busiest partition, and the calmest.
-    shortest_span_ms: Annotated[float, lowest]
-    longest_span_ms: Annotated[float, highest]
+    # The spans that local logs reach: the busiest partition, and the calmest. While they are
+    # added up, NaN is unknown, and infinity has no limit.
+    shortest_span_ms: Annotated[float | None, lowest]
+    longest_span_ms: Annotated[float | None, highest]
 
 
-def local_footprint(state: ShardState) -> LocalFootprint:
+def local_footprint(state: ShardState) -> Footprint:
     """The local log of tiered topics now. Replicas of unknown size are left out."""
     configs, roles = state[TopicConfigs], state[Roles]
     tiered = configs.remote_storage == 1
     replicas = tiered[:, None] & roles.is_assigned
     cold = replicas & is_cold(state[ReplicaCoverage], roles)
     local_bytes, spans = state[LocalLog].held_bytes, longest_span_ms(state)[tiered]
-    return LocalFootprint(
+    return Footprint(
         replicas=int(replicas.sum()),
         cold=int(cold.sum()),
         cold_for_good=int((cold & is_unreachable(configs)[:, None]).sum()),

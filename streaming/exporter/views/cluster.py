@@ -1,62 +1,37 @@
-"""Partitions, brokers and the whole cluster as plain data for the JSON API.
+"""Brokers and the whole cluster as plain data for the JSON API.
 
-The catalog declares the fields: the columns of tables with an ``api`` name, the API fields, and the
-metrics. Unknown is null. Every object has the time at which it was observed, and its age.
+The catalog declares the fields: columns, and the metrics of a level. Unknown is null. Every object
+has the time at which it was observed, and its age.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypedDict
+from collections.abc import Collection, Mapping
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.history.span import Span
-from streaming.questions.parameters import (
-    DEFAULT_ROWS,
-    limit,
-    number,
-    offset,
-    one_of,
-    text,
-    yes_or_no,
-)
 from streaming.questions.single_loss import SingleLoss, single_loss
-from streaming.runtime.kafka.uuids import uuid_text
 from twin.arrays import plain
 from twin.declarations.declare import Metric
 from twin.declarations.signature import Cycle
-from twin.declarations.table import UNKNOWN, Bool, Column, PartitionTable, ReplicaTable, Rows, Table
+from twin.declarations.table import UNKNOWN, Column
 from twin.engine.catalog import Catalog
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.risks import OpenRisks
 from twin.engine.shard_reports import ReportIndex, missing_reports
 from twin.engine.shard_state import ShardState
-from twin.questions.whatif import brokers_in
-from twin.questions.whatif_settings import topics_with_thresholds
-from twin.rules.election.redundancy import Redundancy, Spare
+from twin.questions.local_log import topics_with_thresholds
 from twin.rules.tiering.coverage import LeastLocalLog
 from twin.tables.state import (
-    Assignment,
     BrokerMetrics,
     Brokers,
     Configs,
-    PartitionIndex,
-    Partitions,
     Problems,
-    Replicas,
-    Topics,
 )
 from twin.totals import Samples, Totals
-
-ALL_RISKS: Final = -1
-"""As a filter: any risk."""
-
-_NO_RISK: Final = np.int64(1) << 62
-"""For sorting: after every risk."""
-
 
 _OF_RISKS: Final = ("partitions_at_risk", "brokers_at_risk", "at_risk")
 """Metrics of risks, which have fields of their own."""
@@ -99,149 +74,6 @@ class ClusterFacts(TypedDict):
     risks: dict[str, RiskCount]
     cluster_risks: dict[str, ClusterRisk]
     shards_not_reported: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionFilter:
-    """A selection of partitions."""
-
-    topic: Annotated[str, text("partitions of this topic")] = ""
-    partition: Annotated[int, number("partitions of this number")] = UNKNOWN
-    search: Annotated[
-        str,
-        text(
-            "partitions whose topic's name contains this, or whose own name (`orders-1`) does, in "
-            "upper or lower case"
-        ),
-    ] = ""
-    broker: Annotated[int, number("partitions that have a replica on this broker")] = UNKNOWN
-    rack: Annotated[str, text("partitions that have a replica on a broker of this rack")] = ""
-    at_risk: Annotated[bool, yes_or_no("partitions that have any risk")] = False
-    risk: Annotated[
-        int,
-        one_of(
-            "partitions that have this risk, by its name in the [runbook](runbook.md)",
-            lambda catalog: {name: 1 << bit for bit, name in enumerate(catalog.risk_names)},
-        ),
-    ] = 0
-    redundancy: Annotated[
-        int,
-        one_of(
-            "partitions that can do without one replica, or cannot",
-            {each.name.lower(): int(each) for each in Spare},
-        ),
-    ] = UNKNOWN
-    sort: Annotated[str, one_of("`worst`: those with the worst risk first", {"worst": "worst"})] = (
-        ""
-    )
-    limit: Annotated[int, limit("partitions")] = DEFAULT_ROWS
-    offset: Annotated[int, offset("partitions")] = 0
-
-    @property
-    def risks(self) -> int:
-        """The bits of risks of which a partition must have one; 0 if it need not."""
-        return self.risk or (ALL_RISKS if self.at_risk else 0)
-
-    def matching(self, state: ShardState) -> Rows:
-        """[N] the matching rows of a shard."""
-        index = state[PartitionIndex]
-        matches = np.ones(state.partitions, bool)
-        if self.topic:
-            matches &= (state[Topics].topic == self.topic)[index.topic_index]
-        if self.partition != UNKNOWN:
-            matches &= index.partition == self.partition
-        if self.search:
-            matches &= _named_like(state, self.search)
-        if self.broker != UNKNOWN:
-            matches &= _has_replica_on(state, [self.broker])
-        if self.rack:
-            matches &= _has_replica_on(state, brokers_in(state, [self.rack]))
-        if self.redundancy != UNKNOWN:
-            matches &= state[Redundancy].redundancy == self.redundancy
-        if self.risks:
-            matches &= (state[OpenRisks].bits & self.risks) != 0
-        return np.flatnonzero(matches)
-
-
-def _named_like(state: ShardState, text: str) -> Bool:
-    """[P] whether the name of the topic or of the partition (``orders-1``) contains the text."""
-    text, index = text.lower(), state[PartitionIndex]
-    topics = [name.lower() for name in state[Topics].topic.tolist()]
-    matches = np.array([text in name for name in topics], bool)[index.topic_index]
-    topic, dash, number = text.rpartition("-")
-    if dash and number.isascii() and number.isdecimal():
-        # "orders-1" is the beginning of orders-1, orders-10, orders-11 and so on.
-        ends = np.array([name.endswith(topic) for name in topics], bool)[index.topic_index]
-        numbered = [str(each).startswith(number) for each in index.partition[ends].tolist()]
-        matches[np.flatnonzero(ends)[numbered]] = True
-    return matches
-
-
-def _has_replica_on(state: ShardState, brokers: Sequence[int]) -> Bool:
-    """[P] whether one of the assigned replicas is on one of those brokers."""
-    assigned = np.arange(state.slots) < state[Partitions].assigned[:, None]
-    has_replica = np.zeros(state.partitions, bool)
-    has_replica |= (np.isin(state[Assignment].broker, brokers) & assigned).any(axis=1)
-    return has_replica
-
-
-def partitions(view: ClusterView, selection: PartitionFilter, now_ms: int) -> dict[str, Any]:
-    """A page of the matching partitions, and the number of all matching ones.
-
-    They are in the order of shard, topic and number. With a filter or sort order by risk, the worst
-    risk comes first.
-    """
-    states = [shard.state for shard in view.shards]
-    matching = [selection.matching(state) for state in states]
-    total = sum(map(len, matching))
-    if not total:
-        return {"total": 0, "partitions": []}
-    row = np.concatenate(matching)
-    shard = np.repeat(np.arange(len(states)), [len(rows) for rows in matching])
-    first, last = selection.offset, selection.offset + selection.limit
-    page = np.arange(total)[first:last]
-    if selection.risks or selection.sort:
-        bits = [state[OpenRisks].bits[rows] for state, rows in zip(states, matching, strict=True)]
-        risks = np.concatenate(bits)
-        # The lowest bit is the risk that a person would act on first.
-        worst = np.where(risks == 0, _NO_RISK, risks & -risks)
-        page = np.argsort(worst, kind="stable")[first:last]
-    by_place: dict[int, dict[str, Any]] = {}
-    for shard_number in np.unique(shard[page]).tolist():
-        here = page[shard[page] == shard_number]
-        by_place |= zip(
-            here.tolist(), partition_objects(states[shard_number], row[here], now_ms), strict=True
-        )
-    return {"total": total, "partitions": [by_place[place] for place in page.tolist()]}
-
-
-def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[str, Any]]:
-    """The objects of those rows. Tables on demand are computed for these rows only."""
-    if not len(rows):
-        return []
-    page = state.take(rows)
-    index, described_at_ms = page[PartitionIndex], page[Partitions].described_at_ms
-    ids = page[Topics].topic_id[index.topic_index]
-    objects: list[dict[str, Any]] = [
-        {"topic": topic, "topic_id": uuid_text(topic_id), "partition": number}
-        for topic, topic_id, number in zip(
-            page.topic_names().tolist(), ids.tolist(), index.partition.tolist(), strict=True
-        )
-    ]
-    for table in api_tables(page.catalog, PartitionTable):
-        _add(objects, table.api or "", _columns(page[table]))
-    names = page.catalog.risk_names
-    for partition, bits in zip(objects, page[OpenRisks].bits.tolist(), strict=True):
-        partition["risks"] = [name for number, name in enumerate(names) if bits >> number & 1]
-    for field in page.catalog.api_fields:
-        for partition, value in zip(objects, page.call(field.values, field.reads), strict=True):
-            partition[field.name] = value
-    for row, (partition, replicas) in enumerate(zip(objects, _replicas(page, now_ms), strict=True)):
-        if described_at_ms[row] == UNKNOWN:
-            partition["leader"] = None  # -1 would mean that there is none
-        partition["replicas"] = replicas
-        partition |= observed(int(described_at_ms[row]), now_ms)
-    return objects
 
 
 def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
@@ -407,50 +239,6 @@ def nested(samples: Mapping[tuple[str, ...], float]) -> Any:
             place = place.setdefault(label, {})
         place[labels[-1]] = value
     return tree
-
-
-# ---------------------------------------------------------------- inside
-
-
-def api_tables(catalog: Catalog, kind: type[Table]) -> list[type[Any]]:
-    """The tables of that kind that have columns in the API."""
-    tables = (*catalog.stored, *catalog.on_demand)
-    return [table for table in tables if issubclass(table, kind) and table.api is not None]
-
-
-def _columns(table: PartitionTable | ReplicaTable, at: Any = slice(None)) -> dict[str, list[Any]]:
-    """The fields of a table for those rows or replicas; each flag is a separate field."""
-    fields: dict[str, list[Any]] = {}
-    for c in table.columns:
-        if c.in_api:
-            values = getattr(table, c.name)[at]
-            fields |= plain.flag_values(c, values) or {c.name: plain.column_values(c, values)}
-    return fields
-
-
-def _add(objects: list[dict[str, Any]], name: str, columns: dict[str, list[Any]]) -> None:
-    """Add the columns as fields of the objects; a name a.b is a field b of the nested object a."""
-    path = name.split(".") if name else ()
-    for row, target in enumerate(objects):
-        place = target
-        for part in path:
-            place = place.setdefault(part, {})
-        for column, values in columns.items():
-            place[column] = values[row]
-
-
-def _replicas(page: ShardState, now_ms: int) -> list[list[dict[str, Any]]]:
-    """The assigned replicas of each row, in assignment order."""
-    row, slot = np.nonzero(np.arange(page.slots) < page[Partitions].assigned[:, None])
-    brokers = page[Assignment].broker[row, slot].tolist()
-    objects: list[dict[str, Any]] = [{"broker": broker} for broker in brokers]
-    for table in api_tables(page.catalog, ReplicaTable):
-        _add(objects, table.api or "", _columns(page[table], (row, slot)))
-    sampled_at_ms = page[Replicas].sampled_at_ms[row, slot].tolist()
-    dated = (
-        each | observed(at_ms, now_ms) for each, at_ms in zip(objects, sampled_at_ms, strict=True)
-    )
-    return plain.by_partition(row, dated, page.partitions)
 
 
 def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
