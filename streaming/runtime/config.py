@@ -14,12 +14,13 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from streaming.runtime.configuration.ranges import (
-    InheritedLimit,
+    InheritedThreshold,
     Limit,
     Memory,
     NotEmpty,
     NotNegative,
     Port,
+    Threshold,
     at_least,
     between,
     like,
@@ -112,25 +113,25 @@ class TopicThreshold(_Section, frozen=True):
 
     name: str = ""
     pattern: str = ""
-    local_log_ms: InheritedLimit = -2
-    local_log_bytes: InheritedLimit = -2
+    local_log_ms: InheritedThreshold = -2
+    local_log_bytes: InheritedThreshold = -2
 
 
 class EligibilityConfig(_Section, frozen=True):
     """leader.election.eligible.local.log.ms/.bytes of KIP-1303, where Kafka lacks them; -1: off."""
 
-    local_log_ms: Limit = -1
-    local_log_bytes: Limit = -1
+    local_log_ms: Threshold = -1
+    local_log_bytes: Threshold = -1
     topics: list[TopicThreshold] = msgspec.field(default_factory=list)
 
 
 class BrokerCapacity(_Section, frozen=True):
     """What one broker can carry; -2: as the others, -1: not judged."""
 
-    bytes_in_per_s: InheritedLimit = -2
-    bytes_out_per_s: InheritedLimit = -2
-    peak_percent: InheritedLimit = -2
-    disk_bytes: InheritedLimit = -2
+    bytes_in_per_s: int = -2
+    bytes_out_per_s: int = -2
+    peak_percent: int = -2
+    disk_bytes: int = -2
 
 
 class CapacityConfig(_Section, frozen=True):

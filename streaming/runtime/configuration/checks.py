@@ -45,7 +45,7 @@ def problems(c: Config) -> Problems:
         yield "collector.groups_interval_ms", "must be at least 200, or 0 for no groups"
     for key, reason in _metrics_login_faults(c.collector):
         yield f"collector.{key}", reason
-    yield from _zeros(c)
+    yield from _of_signs(c)
     for key in c.collector.metrics_urls.keys() | c.capacity.brokers.keys():
         if not _BROKER.fullmatch(key):
             of = "capacity.brokers" if key in c.capacity.brokers else "collector.metrics_urls"
@@ -93,7 +93,7 @@ def _of_client(name: str, bootstrap: str, client: dict[str, str | int | bool | f
         yield f"{name}.client.{key}", reason
 
 
-def _zeros(c: Config) -> Problems:
+def _of_signs(c: Config) -> Problems:
     """Settings that are a positive number, or a negative one with a meaning."""
     limit = "proposals.kip501_fetch_processing_max_ms"
     found = {
@@ -104,8 +104,12 @@ def _zeros(c: Config) -> Problems:
     for key in (key for key, value in found.items() if value == 0):
         yield key, "must be positive, or -1"
     for broker, own in c.capacity.brokers.items():
-        for key in (key for key in OF_CAPACITY if getattr(own, key) == 0):
-            yield f"capacity.brokers.{broker}.{key}", "must be positive, -1 or -2 (as the others)"
+        for key in OF_CAPACITY:
+            if (value := getattr(own, key)) not in (-1, -2) and not 0 < value < 1 << 62:
+                yield (
+                    f"capacity.brokers.{broker}.{key}",
+                    "must be positive, -1 (off) or -2 (as all)",
+                )
 
 
 def _of_urls(c: Config) -> Problems:
