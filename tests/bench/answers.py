@@ -98,7 +98,7 @@ def cluster(seed: int, cycles: int) -> tuple[SnapshotStore, RecordedPast, str, i
         own, changes = step_cluster(own, reported)
         events += changes
         digest.update(repr(changes).encode())
-        for table in own.catalog.stored:
+        for table in sorted(own.catalog.stored, key=lambda each: each.kind):
             for column, values in zip(table.columns, own[table].values(), strict=True):
                 digest.update(f"{table.kind}.{column.name}{np.asarray(values).tolist()}".encode())
     store = SnapshotStore(CATALOG, "sim", SHARDS)
