@@ -7,7 +7,7 @@ from typing import Any
 from streaming.bus.view import ClusterView, ShardView
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.totals import Totals
 
 

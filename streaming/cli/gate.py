@@ -23,9 +23,9 @@ from streaming.cli.restart_options import (
     terms_options,
     terms_parameters,
 )
-from streaming.history.moments import Moment
+from streaming.history.moment import Moment
 from streaming.plans.events import send_judged
-from streaming.questions.restart import (
+from streaming.questions.gate.restart import (
     EXIT_CODES,
     RestartVerdict,
     is_settled,

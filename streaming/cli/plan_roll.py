@@ -20,9 +20,9 @@ from streaming.cli.restart_options import (
     terms_options,
     terms_parameters,
 )
-from streaming.history.moments import Moment
-from streaming.questions.restart import EXIT_CODES
-from streaming.questions.roll import RollPlan, plan_roll, roll_lines
+from streaming.history.moment import Moment
+from streaming.questions.gate.restart import EXIT_CODES
+from streaming.questions.gate.roll import RollPlan, plan_roll, roll_lines
 from streaming.runtime.config import Config
 from twin.questions.gate import Terms
 

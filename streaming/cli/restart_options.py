@@ -17,8 +17,8 @@ from streaming.cli.exporter_client import (
     at_parameters,
     note_moment,
 )
-from streaming.history.moments import Moment, MomentError
-from streaming.questions.restart import ALLOWABLE, EXIT_CODES
+from streaming.history.moment import Moment, MomentError
+from streaming.questions.gate.restart import ALLOWABLE, EXIT_CODES
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline

@@ -18,7 +18,7 @@ from streaming.plans.plan import (
 from streaming.questions.answer import broker_or_nobody, brokers_of, check_broker, listed
 from twin.arrays.plain import counted
 from twin.declarations.table import Int32, Int64
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.demote import Demotion, demote, leaders_of
 from twin.questions.load import above_capacity_after_moves, peaks_of, text_of_share
 from twin.rules.load.peaks import CarriedPeaks

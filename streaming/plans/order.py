@@ -18,7 +18,7 @@ from streaming.plans.plan import (
 from streaming.questions.answer import broker_or_nobody, listed
 from twin.arrays import plain
 from twin.declarations.table import NO_BROKER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.order import Order, order
 from twin.plans.reordering import Obstacle
 from twin.rules.tiering.coverage import Coverage

@@ -23,7 +23,7 @@ from streaming.questions.room.words import room_lines
 from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 from twin.declarations.table import Bool, Float64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.moving import obstacles
 from twin.plans.placement import Harm, Placement, reach
 from twin.plans.reordering import Obstacle, Reordering

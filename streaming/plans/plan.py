@@ -14,7 +14,7 @@ from streaming.questions.room.data import RoomOnBroker
 from streaming.runtime.errors import UserError
 from twin.arrays.plain import counted
 from twin.declarations.table import NO_BROKER, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.reordering import Obstacle, Reordering
 from twin.tables.state import PartitionIndex, Partitions, Topics
 

@@ -10,7 +10,7 @@ from streaming.runtime.errors import UserError
 from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 from twin.declarations.table import NO_BROKER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import OUTCOME_WORDS
 from twin.rules.tiering.coverage import COVERAGE_WORDS
 from twin.tables.state import Brokers

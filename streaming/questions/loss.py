@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, TypedDict
 
 import numpy as np
 
-from streaming.bus.quorum import elects
+from streaming.bus.quorum_view import elects
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import (
     Answer,
@@ -28,7 +28,7 @@ from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from twin.arrays import keys, plain
 from twin.declarations.table import KAFKA, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
 from twin.questions.whatif_groups import HurtGroup, hurt_by_loss, together

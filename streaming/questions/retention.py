@@ -16,8 +16,9 @@ from streaming.questions.question import question
 from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
+from twin.questions import local_log
+from twin.questions.local_log import Footprint
 from twin.questions.whatif_groups import HurtByChange, hurt_by_change, together
-from twin.questions.whatif_settings import Footprint, local_footprint, with_local_retention
 
 NO_LIMIT: Final = -1
 """A span without a limit, as Kafka writes it."""
@@ -87,7 +88,7 @@ def retention(
     are treated as truncated at once; raising the limit shows no effect until logs grow.
     """
     states = view.states
-    changed = [with_local_retention(state, local_ms, local_bytes) for state in states]
-    now, then = (reduce(add, map(local_footprint, each)) for each in (states, changed))
+    changed = [local_log.with_local_retention(state, local_ms, local_bytes) for state in states]
+    now, then = (reduce(add, map(local_log.local_footprint, each)) for each in (states, changed))
     hurt = together(map(hurt_by_change, states, changed))
     return {"now": _told(now), "then": _told(then), "groups": hurt}

@@ -14,12 +14,8 @@ from streaming.questions.question import question
 from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
-from twin.questions.whatif_settings import (
-    Threshold,
-    eligibility,
-    of_topic,
-    topics_with_thresholds,
-)
+from twin.questions import local_log
+from twin.questions.local_log import Threshold
 from twin.tables.enums import CLUSTER_WIDE
 
 GRID: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -91,15 +87,15 @@ def threshold(
     states = view.states
     if any("kip1303" not in state.catalog.election_rules for state in states):
         raise ConflictError("proposals.kip1303 is off: only KIP-1303 elects leaders by a threshold")
-    own = sum(map(topics_with_thresholds, states))
+    own = sum(map(local_log.topics_with_thresholds, states))
     if topic:
-        states = [part for state in states if (part := of_topic(state, topic)).partitions]
+        states = [part for state in states if (part := local_log.of_topic(state, topic)).partitions]
         if not states:
             raise NotThereError(f"there is no topic {topic}")
     judged = []
     for share in GRID if grid else (1.0,):
         span, size = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, bytes_))
-        judged.append(reduce(add, (eligibility(s, span, size, topic) for s in states)))
+        judged.append(reduce(add, (local_log.eligibility(s, span, size, topic) for s in states)))
     return {
         "topic": topic or None,
         "topics_with_own_thresholds": own,

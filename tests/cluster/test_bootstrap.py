@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import (
     BROKER_RESOURCE,
     EARLIEST_LOCAL,
@@ -22,7 +22,7 @@ from tests.cluster.watching import Watch, keys, watching
 from tests.reading import open_risks
 from tests.waiting import until
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.replication.catching_up import CatchingUp, StuckReason
 from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath
 from twin.tables.state import Configs

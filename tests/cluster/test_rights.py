@@ -31,8 +31,8 @@ from streaming.collector.cycle.collector import Collector, run
 from streaming.collector.problem import Problem
 from streaming.collector.sources.log_dirs import LogDirSizes
 from streaming.collector.sources.offsets import ReplicaOffsets
-from streaming.collector.wire.brokers import BrokerConnections
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.collector.wire.connections import BrokerConnections
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.plans.admin import Admin, LivePartition
 from streaming.plans.lock import WatchLock
 from streaming.plans.plan import NotAllowed, PlannedChange

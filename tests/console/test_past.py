@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from tests.console import browser as browsers
 from tests.console.browser import NARROW, WIDE
 from tests.console.conftest import Open

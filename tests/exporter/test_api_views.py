@@ -21,7 +21,7 @@ from tests.builders import (
 from tests.exporter.test_exporter import a_full_store
 from twin.builtin import CATALOG
 from twin.declarations.table import PartitionTable, ReplicaTable, Table
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.tiering.lineage import Lineage
 from twin.step import step
 from twin.tables.enums import PendingUpload

@@ -10,12 +10,12 @@ from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
 from streaming.bus.connection import BusError
-from streaming.exporter.api import application
 from streaming.exporter.events import asked as asking
 from streaming.exporter.events.asked import AGAIN_AFTER_S, AskedGate, sending
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.routes.questions import CONSOLE_HEADER
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.runtime.config import ClusterConfig, Config, ExporterConfig
 from tests.builders import NOW_MS
 from tests.exporter.test_exporter import a_full_store

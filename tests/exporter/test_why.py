@@ -27,7 +27,7 @@ from tests.twin import (
     test_silent_successors,
 )
 from twin.builtin import CATALOG
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 

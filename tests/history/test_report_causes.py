@@ -20,7 +20,7 @@ from streaming.history.report.incidents import told
 from streaming.history.report.making import report_of
 from streaming.history.report.model import Report
 from streaming.plans.events import judged
-from streaming.questions.restart import Verdict, judge
+from streaming.questions.gate.restart import Verdict, judge
 from tests.history.recorded import INTERVAL_MS, RecordedPast, at, message, with_events
 from tests.simulator.incidents import IncidentShard
 from tests.simulator.shard import Shape

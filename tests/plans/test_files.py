@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.bus import keys
+from streaming.bus import record
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.plans import files, journal
 from streaming.plans.demote import plan_demote
@@ -23,7 +23,7 @@ COLD = {2: Log(local_start=1, size_bytes=10)}
 
 def view(*parts: Partition, **configs: int) -> ClusterView:
     store = SnapshotStore(CATALOG, "c", 1)
-    store.take_snapshot(keys.key("c", 0), codec.encode(a_state(*parts, **configs)))
+    store.take_snapshot(record.key("c", 0), codec.encode(a_state(*parts, **configs)))
     return store.publish()
 
 

@@ -10,7 +10,7 @@ from streaming.bus.view import ClusterView
 from streaming.questions.headline.remote_storage import of_remote_storage
 from streaming.questions.single_loss import single_loss
 from tests.twin.disks.stage import MB, TIERED, Growing, cycles, played, volumes
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 MINUTES = [0, 10, *range(60, 1_800, 60)]
 AWAY_S = 600.0  # 08:10:00 by the clock of the cycles

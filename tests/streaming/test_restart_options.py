@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from streaming.bus.connection import BusError
 from streaming.cli.restart_options import ask_until, since_option, terms_options
-from streaming.questions.restart import ALLOWABLE
+from streaming.questions.gate.restart import ALLOWABLE
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 

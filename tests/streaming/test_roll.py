@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from streaming.bus import keys
+from streaming.bus import record
 from streaming.bus.view import ClusterView, SnapshotStore
-from streaming.questions.restart import NoSuchBrokerError, judge
-from streaming.questions.roll import plan_roll
+from streaming.questions.gate.restart import NoSuchBrokerError, judge
+from streaming.questions.gate.roll import plan_roll
 from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets_frame, groups_frame
 from tests.twin.test_gate import quorum
 from twin.builtin import CATALOG
@@ -30,7 +30,7 @@ def a_view(
     state, _ = step(state, frames, NOW_MS)
     store = SnapshotStore(CATALOG, "c", 1)
     state = state.with_tables(quorum(*[0] * controllers))
-    assert store.take_snapshot(keys.key("c", 0), codec.encode(state))
+    assert store.take_snapshot(record.key("c", 0), codec.encode(state))
     return store.publish()
 
 

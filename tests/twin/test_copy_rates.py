@@ -18,9 +18,9 @@ from tests.builders import (
 )
 from tests.scope import played, reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.copy_rates import CopyRates
-from twin.engine.state import ShardState
+from twin.cluster_step import empty_cluster, step_cluster
+from twin.engine.shard_state import ShardState
 
 SECOND, DAY = 1_000, 86_400_000
 KB = 1_000

@@ -21,7 +21,7 @@ from tests.builders import (
 )
 from tests.reading import computed
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals.kip1303 import Kip1303Eligibility
 from twin.rules.election.balance import BalancedLeaders
 from twin.rules.election.next_leader import NextLeaders

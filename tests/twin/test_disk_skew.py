@@ -11,8 +11,8 @@ from tests.builders import NOW_MS, Log, Partition, brokers_frame, partitions_fra
 from tests.examples import examples
 from tests.scope import reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.disks.disk_skew import LEAST_EVEN_SHARE_BYTES, DiskShares
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
 from twin.totals import shard_totals

@@ -12,7 +12,7 @@ import numpy as np
 
 from streaming.exporter.views.partitions import partition_objects
 from tests.builders import NOW_MS, Log, Partition, a_state, epoch_ends_frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 SECOND = 1_000

@@ -9,8 +9,8 @@ import pytest
 from tests.builders import NOW_MS, Partition, broker_metrics_frame, brokers_frame, partitions_frame
 from tests.scope import reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.upload_gauges import FailingUploads
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine.cluster_risks import ClusterRisks
 
 SCRAPE_S = 30

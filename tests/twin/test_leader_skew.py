@@ -7,8 +7,8 @@ import pytest
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame
 from tests.scope import reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.leader_skew import LeaderShares
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine.cluster_risks import ClusterRisks
 
 PREFERRED = (1, 2, 3)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.questions.restart import judge
-from streaming.questions.roll import plan_roll
+from streaming.questions.gate.restart import judge
+from streaming.questions.gate.roll import plan_roll
 from tests.builders import NOW_MS, Partition, a_state
 from tests.streaming.test_roll import a_view
 from tests.twin.test_gate import quorum

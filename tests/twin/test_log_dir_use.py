@@ -23,10 +23,10 @@ from tests.examples import examples
 from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs_frame
 from tests.scope import reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
-from twin.cluster_rules.disks.log_dirs import LogDirUse
+from twin.cluster_rules.disks.dir_contents import LogDirUse
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import PendingUpload
 from twin.totals import shard_totals
 

@@ -7,11 +7,11 @@ import pytest
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame
 from tests.scope import reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.other_settings import OtherSettings
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 MINUTES = (0, 15, 30)
 Settings = dict[str, dict[int, int]]

@@ -10,7 +10,7 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.replication.catching_up import CatchingUp
 from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS
 from twin.rules.tiering.bootstrap import BootstrapPath

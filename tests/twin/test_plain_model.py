@@ -41,7 +41,7 @@ from tests.model.brokers import BROKERS, NOBODY, PlainCluster, PlainPartition
 from tests.model.observer import EpochEnd, Memory, Observer
 from twin.declarations.table import UNKNOWN
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.step import step
 from twin.tables.enums import ReplicaSelector

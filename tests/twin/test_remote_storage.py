@@ -24,11 +24,11 @@ from tests.builders import (
 from tests.scope import reported
 from tests.twin.disks.stage import RECORD, TIERED
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.remote_storage import RemoteStorage
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import PendingUpload
 from twin.totals import shard_totals
 

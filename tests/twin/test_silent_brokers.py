@@ -7,8 +7,8 @@ import pytest
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame
 from tests.scope import reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.silent_brokers import SilentBrokers
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.declarations.table import NO_BROKER
 from twin.engine.cluster_risks import ClusterRisks
 

@@ -10,7 +10,7 @@ import pytest
 from streaming.exporter.views.partitions import partition_objects
 from tests.builders import NOW_MS, Partition, a_state
 from tests.reading import computed
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.rules.brokers.brokers import SILENT_MS
 

@@ -11,7 +11,7 @@ from tests.builders import (
     group_offsets_frame,
     groups_frame,
 )
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.tier_outage import NO_OFFSETS, Offsets, exposure
 from twin.questions.whatif import lose
 from twin.step import step

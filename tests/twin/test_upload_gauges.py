@@ -16,7 +16,7 @@ from tests.builders import (
 )
 from tests.scope import reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.tables.state import STALE_METRICS_MS
 from twin.totals import Samples, shard_totals
 

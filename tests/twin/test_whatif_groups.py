@@ -12,9 +12,14 @@ from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets
 from tests.examples import examples
 from tests.twin.test_after_loss import BROKERS, partitions
 from twin.declarations.table import NO_BROKER, UNKNOWN
-from twin.engine.state import ShardState
-from twin.questions import whatif, whatif_settings
-from twin.questions.whatif_groups import HurtGroup, hurt_by_change, hurt_by_loss, together
+from twin.engine.shard_state import ShardState
+from twin.questions import local_log, whatif
+from twin.questions.whatif_groups import (
+    HurtGroup,
+    hurt_by_change,
+    hurt_by_loss,
+    together,
+)
 from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.step import step
@@ -90,7 +95,7 @@ def test_without_groups_nobody_is_hurt():
 def test_a_shorter_local_log_makes_a_group_read_remotely(local_bytes, records):
     """Of 60 records half are left: the log begins at 70 then."""
     state = grouped(Group("g", [(COLD, 50)]))
-    then = whatif_settings.with_local_retention(state, UNKNOWN, local_bytes)
+    then = local_log.with_local_retention(state, UNKNOWN, local_bytes)
     harms = together([hurt_by_change(state, then)])
     assert sum(each.remote_records for each in harms) == records
 

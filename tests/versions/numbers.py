@@ -17,7 +17,7 @@ from tests.cluster.broker_client import Key
 from tests.cluster.watching import Watch, by_partition, flagged, keys
 from tests.versions.tools import Described, Tools
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Partitions, Replicas
 from twin.totals import cluster_totals, shard_totals

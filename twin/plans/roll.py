@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.restart_cost import RestartCosts, restart_costs, total_costs
 from twin.questions import gate, whatif
 from twin.questions.gate import Names, Terms

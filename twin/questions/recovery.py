@@ -18,7 +18,7 @@ import numpy as np
 
 from twin.cluster_rules.copy_rates import CopyRates
 from twin.declarations.table import NO_BROKER, UNKNOWN, Bool, Float64, Int8, Int32, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.adds_up import AddsUp
 from twin.questions.incoming import Growths
 from twin.questions.room.disks import Disks, later, place_of, still

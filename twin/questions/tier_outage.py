@@ -14,7 +14,7 @@ import numpy as np
 
 from twin.arrays.slots import in_slots, over_slots
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Float64, Int32, Int64
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.adds_up import AddsUp, same
 from twin.questions.whatif import Loss
 from twin.questions.whatif_groups import hurt_by_loss

@@ -10,7 +10,7 @@ import numpy as np
 
 from twin.declarations.signature import parameters
 from twin.declarations.table import KAFKA, UNKNOWN, Array, Int32
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.adds_up import AddsUp, same
 from twin.questions.whatif import Loss
 from twin.rules.groups.loss import ReadsThen, reads_then, servers_after_loss

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, endpoint
 from streaming.exporter.schemas import PROBLEM_LIST, listed, obj, page_of, ref
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.exporter.views import cluster as cluster_views
 from streaming.exporter.views import partitions as partition_views
 from streaming.exporter.views import predictions as prediction_views

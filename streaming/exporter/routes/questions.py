@@ -16,11 +16,11 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values, endpoint
 from streaming.exporter.routes.terms import SINCE, GivenTerms, in_ms
 from streaming.exporter.schemas import ref
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.questions import QUESTIONS
+from streaming.questions.gate.restart import RestartVerdict, judge, verdict_lines
 from streaming.questions.parameters import number
 from streaming.questions.question import Question
-from streaming.questions.restart import RestartVerdict, judge, verdict_lines
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from streaming.questions.gate.restart import ALLOWABLE
 from streaming.questions.parameters import InputParameter, number, yes_or_no
-from streaming.questions.restart import ALLOWABLE
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 

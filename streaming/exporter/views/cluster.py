@@ -22,8 +22,8 @@ from twin.engine.catalog import Catalog
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.risks import OpenRisks
 from twin.engine.shard_reports import ReportIndex, missing_reports
-from twin.engine.state import ShardState
-from twin.questions.whatif_settings import topics_with_thresholds
+from twin.engine.shard_state import ShardState
+from twin.questions.local_log import topics_with_thresholds
 from twin.rules.tiering.coverage import LeastLocalLog
 from twin.tables.state import (
     BrokerMetrics,

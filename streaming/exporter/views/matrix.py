@@ -20,7 +20,7 @@ from streaming.questions.loss import brokers_lost
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, offset, text
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int8, Int32, Int64, Rows
 from twin.engine.risks import OpenRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.whatif import on_brokers
 from twin.rules.partitions.leaders import Roles, has_flag
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage

@@ -28,7 +28,7 @@ from twin.arrays import plain
 from twin.declarations.table import UNKNOWN, Array, Bool, PartitionTable, ReplicaTable, Rows, Table
 from twin.engine.catalog import Catalog
 from twin.engine.risks import OpenRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.whatif import brokers_in
 from twin.rules.election.redundancy import Redundancy, Spare
 from twin.tables.state import (

@@ -12,7 +12,7 @@ from streaming.exporter.views.partitions import paged
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, offset, one_of, text
 from twin.arrays import plain
 from twin.declarations.table import UNKNOWN, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.predictions import Cause, Predictions, Result
 from twin.tables.state import PartitionIndex
 

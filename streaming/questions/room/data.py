@@ -13,9 +13,9 @@ from msgspec import Meta
 
 from streaming.bus.view import ClusterView
 from twin.arrays.plain import name
-from twin.cluster_rules.disks.log_dirs import LogDirUse
+from twin.cluster_rules.disks.dir_contents import LogDirUse
 from twin.declarations.table import UNKNOWN, Int32, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.gate import is_out
 from twin.questions.incoming import (
     Incoming,

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twin.arrays import keys
+from twin.cluster_rules.disks.dir_contents import ReportedLogDirs, is_volume
 from twin.cluster_rules.disks.disk_full import BESIDE_S, DiskForecasts
-from twin.cluster_rules.disks.log_dirs import ReportedLogDirs, is_volume
 from twin.cluster_rules.disks.volume_curves import (
     ReportedDiskCurves,
     VolumeCurves,
     of_volumes,
 )
 from twin.declarations.table import Array, Bool, Float64, Int32, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.disks.points import POINTS_S
 
 

@@ -28,7 +28,7 @@ from twin.cluster_rules.disks.volume_curves import (
     first_full_s,
 )
 from twin.declarations.table import UNKNOWN, Array, Float64, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.incoming import Growths, Incoming, logs_by_directory, together
 from twin.questions.room.disks import Disks, place_of
 from twin.rules.disks.points import POINTS_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from streaming.history.report.writing.parts import Document, Item, Section, TextTable
 
 
