@@ -18,9 +18,9 @@ from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.questions.adds_up import AddsUp, same
 from twin.questions.min_isr import ClearedElrs, cleared_elrs, with_min_isr
+from twin.rules.isr.isr_sizes import IsrSizes
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr
-from twin.rules.replication.isr import IsrSizes
 from twin.tables.state import Assignment, Brokers, PartitionIndex, Partitions, Topics
 
 MAX_NAMED: Final = 100

@@ -62,7 +62,7 @@ def test_each_group_has_its_turn_within_four_merges() -> None:
 
 
 CHANGES = {
-    "a rule": (["twin/rules/replication/isr_thrash.py"], {"incidents"}),
+    "a rule": (["twin/rules/isr/isr_thrash.py"], {"incidents"}),
     "the chart": (["deploy/helm/kafka-twin/values.yaml"], {"kubernetes"}),
     "the console": (["streaming/exporter/console/main.js"], {"console"}),
     "a decoder": (["streaming/collector/sources/offsets.py"], {"releases"}),

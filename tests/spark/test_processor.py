@@ -47,9 +47,9 @@ from twin.engine.shard_state import ShardState
 from twin.engine.updates import MOST_UPDATES, WHOLE_EVERY_CYCLES
 from twin.proposals import PROPOSALS
 from twin.proposals.kip1303 import Kip1303Leadership
+from twin.rules.isr.isr_shrinks import IsrShrinks
 from twin.rules.partitions.growth import Growth
 from twin.rules.replication.caught_up import CaughtUp
-from twin.rules.replication.isr_shrinks import IsrShrinks
 from twin.rules.tiering.lineage import Lineage
 from twin.tables.enums import SegmentState
 from twin.tables.state import Brokers, Partitions

@@ -24,8 +24,8 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.engine.shard_state import ShardState
 from twin.questions import whatif
+from twin.rules.isr.isr_sizes import IsrSizes
 from twin.rules.partitions.topic_configs import LeaderMinIsr
-from twin.rules.replication.isr import IsrSizes
 from twin.step import step
 from twin.tables.state import Brokers, Partitions
 from twin.totals import shard_totals

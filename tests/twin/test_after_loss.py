@@ -31,8 +31,8 @@ from twin.rules.brokers.racks import racks_of
 from twin.rules.election.after_loss import LeadersAfterLoss
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.election.redundancy import Redundancy, Spare, has_one_replica
+from twin.rules.isr.isr_sizes import IsrSizes
 from twin.rules.partitions.topic_configs import LeaderMinIsr
-from twin.rules.replication.isr import IsrSizes
 from twin.tables.state import Brokers, PartitionIndex, Partitions
 from twin.totals import shard_totals
 

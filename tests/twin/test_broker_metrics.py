@@ -19,8 +19,8 @@ from twin.declarations.table import Float64
 from twin.engine import codec
 from twin.engine.frames import InvalidFrame
 from twin.engine.shard_state import ShardState
-from twin.rules.replication.isr_shrinks import IsrShrinks
-from twin.rules.replication.isr_verdicts import Evidence, Verdict
+from twin.rules.isr.isr_shrinks import IsrShrinks
+from twin.rules.isr.isr_verdicts import Evidence, Verdict
 from twin.step import step
 from twin.tables.broker_columns import BROKER_METRICS
 from twin.tables.state import STALE_METRICS_MS, BrokerMetrics, Brokers

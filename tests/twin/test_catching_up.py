@@ -24,10 +24,10 @@ from tests.reading import computed, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 from twin.engine.shard_state import ShardState
+from twin.rules.isr.isr_shrinks import IsrShrinks
+from twin.rules.isr.isr_verdicts import Verdict
 from twin.rules.replication.catch_up_estimates import CatchUpEstimates, LeadEstimates, is_late
 from twin.rules.replication.catching_up import CatchingUp, StuckReason, is_stuck
-from twin.rules.replication.isr_shrinks import IsrShrinks
-from twin.rules.replication.isr_verdicts import Verdict
 from twin.rules.tiering.bootstrap import BootstrapPath, FollowerFeatures
 from twin.step import step
 from twin.tables.enums import PendingUpload

@@ -21,8 +21,8 @@ from twin.questions import whatif
 from twin.rules.election.ballots import Ballot, in_isr
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.election.standing import Standings
+from twin.rules.isr.isr_shrinks import IsrShrinks
 from twin.rules.partitions.leaders import LeaderEnds, Roles
-from twin.rules.replication.isr_shrinks import IsrShrinks
 from twin.step import step
 from twin.totals import shard_totals
 

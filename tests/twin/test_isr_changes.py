@@ -24,8 +24,8 @@ from twin.engine import codec
 from twin.engine.frames import InvalidFrame
 from twin.engine.shard_state import ShardState
 from twin.ingest.logs.isr_changes import DEDUP_WINDOW_MS
-from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
-from twin.rules.replication.isr_verdicts import SENTENCE, Evidence, Verdict
+from twin.rules.isr.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
+from twin.rules.isr.isr_verdicts import SENTENCE, Evidence, Verdict
 from twin.step import step
 from twin.tables.state import FollowerStates, IsrRemovals
 

@@ -23,9 +23,9 @@ from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.shard_state import ShardState
 from twin.proposals.kip501 import would_have_stayed
 from twin.proposals.kip501_handovers import Kip501Handovers
-from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
-from twin.rules.replication.isr_thrash import attributed_broker, isr_thrash_field, period_ms
-from twin.rules.replication.isr_verdicts import SENTENCE, Evidence, Verdict
+from twin.rules.isr.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
+from twin.rules.isr.isr_thrash import attributed_broker, isr_thrash_field, period_ms
+from twin.rules.isr.isr_verdicts import SENTENCE, Evidence, Verdict
 from twin.step import step
 from twin.tables.state import Partitions
 from twin.totals import cluster_totals, shard_totals

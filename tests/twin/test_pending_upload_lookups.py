@@ -11,8 +11,8 @@ from tests.builders import (
     replicas_frame,
 )
 from twin.engine.shard_state import ShardState
+from twin.rules.isr.isr_shrinks import SHRINK_WINDOW_MS
 from twin.rules.replication.catching_up import CatchingUp
-from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS
 from twin.rules.tiering.bootstrap import BootstrapPath
 from twin.step import step
 from twin.tables.state import PendingUploadLookups

@@ -20,7 +20,7 @@ from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupLags
-from twin.rules.replication.isr import IsrSizes
+from twin.rules.isr.isr_sizes import IsrSizes
 from twin.step import step
 from twin.tables.enums import BatchKind, PendingUpload
 

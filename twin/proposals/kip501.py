@@ -31,10 +31,10 @@ from twin.kafka.follower_state import (
 )
 from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.election.ballots import in_isr
+from twin.rules.isr.isr_shrinks import IsrShrinks
+from twin.rules.isr.isr_verdicts import Evidence
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.replication.caught_up import InSync, tracked
-from twin.rules.replication.isr_shrinks import IsrShrinks
-from twin.rules.replication.isr_verdicts import Evidence
 from twin.tables.state import Assignment, FollowerStates, Partitions, Replicas
 
 _WHY = "a function of stored follower states"

@@ -13,8 +13,8 @@ from twin.declarations.signature import Before, Lazy
 from twin.declarations.table import NO_BROKER, Bool, Int32, SparseTable, column
 from twin.proposals.kip501 import InSyncKip501, kept_isr
 from twin.rules.election.ballots import Ballot, in_isr
+from twin.rules.isr.isr_shrinks import IsrShrinks
 from twin.rules.partitions.leaders import Roles
-from twin.rules.replication.isr_shrinks import IsrShrinks
 from twin.tables.state import Assignment, Partitions
 
 

@@ -33,10 +33,10 @@ from twin.kafka.follower_state import SLOW_FETCH_KEPT_MS
 from twin.proposals.kip501 import InSyncKip501, kept_isr, would_have_stayed
 from twin.rules.brokers.lag_limits import LagLimits
 from twin.rules.election.next_leader import Candidates
+from twin.rules.isr.isr_shrink_evidence import are_slow
+from twin.rules.isr.isr_shrinks import IsrShrinks
 from twin.rules.partitions.leaders import IsrMembers, LeaderEnds, Roles
 from twin.rules.replication.caught_up import tracked
-from twin.rules.replication.isr_shrink_evidence import are_slow
-from twin.rules.replication.isr_shrinks import IsrShrinks
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.state import (
     Assignment,

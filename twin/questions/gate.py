@@ -39,10 +39,10 @@ from twin.rules.election.after_loss import away_replicas
 from twin.rules.election.ballots import in_isr
 from twin.rules.election.next_leader import Candidates, Electorate
 from twin.rules.election.redundancy import Redundancy, Spare
+from twin.rules.isr.isr_sizes import IsrSizes
 from twin.rules.load.peaks import CarriedPeaks
 from twin.rules.partitions.leaders import Roles, has_flag
 from twin.rules.partitions.topic_configs import LeaderMinIsr
-from twin.rules.replication.isr import IsrSizes
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import (

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Final
 
 ROOMS: Final = (
-    "partitions", "brokers", "tiering", "replication", "election", "reading", "groups", "load",
-    "disks",
+    "partitions", "brokers", "tiering", "isr", "replication", "election", "reading", "groups",
+    "load", "disks",
 )  # fmt: skip
 """Folders, from what is observed to what follows from it. Events of one step come in this order."""
 

@@ -18,7 +18,7 @@ from twin.declarations.table import UNKNOWN, Array, Int8, Int32, Int64
 from twin.engine.frames import Frame
 from twin.engine.shard_state import ShardState
 from twin.ingest.logs.logged import logged_rows
-from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS
+from twin.rules.isr.isr_shrinks import SHRINK_WINDOW_MS
 from twin.tables.observations import IsrChangesFrame
 from twin.tables.state import FollowerStates, IsrRemovals
 

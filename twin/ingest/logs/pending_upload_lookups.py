@@ -10,7 +10,7 @@ from twin.declarations.signature import Cycle
 from twin.engine.frames import Frame
 from twin.engine.shard_state import ShardState
 from twin.ingest.logs.logged import logged_rows
-from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS
+from twin.rules.isr.isr_shrinks import SHRINK_WINDOW_MS
 from twin.tables.observations import PendingUploadLookupsFrame
 from twin.tables.state import PendingUploadLookups
 

@@ -39,9 +39,9 @@ from twin.rules.election.next_leader import (
     elected_under,
     elected_without,
 )
+from twin.rules.isr.isr_sizes import IsrSizes
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, differ_by_leader, min_isr_under
-from twin.rules.replication.isr import IsrSizes
 from twin.rules.tiering.coverage import Coverage
 from twin.tables.state import Assignment, Brokers, Partitions
 

@@ -34,11 +34,11 @@ from twin.declarations.table import (
     SparseTable,
     column,
 )
+from twin.rules.isr.isr_shrink_evidence import BROKER_CLOCK_SKEW_MS
 from twin.rules.partitions.growth import Growth
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs, forbids_unclean_elections
 from twin.rules.replication.catching_up import CatchingUp
-from twin.rules.replication.isr_shrink_evidence import BROKER_CLOCK_SKEW_MS
 from twin.rules.replication.logged_changes import (
     logged_as_unclean,
     logged_removals,

@@ -50,9 +50,9 @@ from twin.declarations.table import (
 )
 from twin.rules.election.leader_changes import LeaderChanges
 from twin.rules.election.truncations import Truncations, first_difference
+from twin.rules.isr.isr_shrink_evidence import BROKER_CLOCK_SKEW_MS
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs, forbids_unclean_elections
-from twin.rules.replication.isr_shrink_evidence import BROKER_CLOCK_SKEW_MS
 from twin.rules.replication.logged_changes import (
     logged_as_unclean,
     logged_removals,

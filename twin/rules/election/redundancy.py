@@ -16,9 +16,9 @@ from twin.declarations.results import ByBroker
 from twin.declarations.table import UNKNOWN, Bool, Int8, PartitionTable, column
 from twin.kafka.election import Outcome
 from twin.rules.election.after_loss import LeadersAfterLoss, Shortfalls
+from twin.rules.isr.isr_sizes import IsrSizes
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
-from twin.rules.replication.isr import IsrSizes
 from twin.tables.state import Assignment, Partitions
 
 

@@ -19,13 +19,13 @@ from twin.kafka.election import Outcome
 from twin.rules.election.after_loss import LeadersAfterLoss
 from twin.rules.election.ballots import Ballot, in_isr
 from twin.rules.election.next_leader import Electorate, hold_election, state_as_it_is
+from twin.rules.isr.isr_sizes import IsrSizes
 from twin.rules.partitions.topic_configs import (
     LeaderMinIsr,
     TopicConfigs,
     holds_unclean_elections,
     min_isr_under,
 )
-from twin.rules.replication.isr import IsrSizes
 from twin.tables.state import Brokers, Partitions
 
 

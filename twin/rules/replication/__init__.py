@@ -1,1 +1,1 @@
-"""Rules about replication: who is in sync, who left the ISR and why, who catches up."""
+"""Rules about replication: who is caught up, who is about to leave the ISR, who catches up."""

@@ -31,11 +31,11 @@ from twin.declarations.table import (
     SparseTable,
     column,
 )
+from twin.rules.isr.isr_shrinks import IsrShrinks
+from twin.rules.isr.isr_verdicts import LEADERS_FAULT
+from twin.rules.isr.slow_leader import SUSPECTED_MS
 from twin.rules.partitions.growth import moving_average
 from twin.rules.partitions.leaders import Leaders, Roles, has_flag
-from twin.rules.replication.isr_shrinks import IsrShrinks
-from twin.rules.replication.isr_verdicts import LEADERS_FAULT
-from twin.rules.replication.slow_leader import SUSPECTED_MS
 from twin.rules.tiering.bootstrap import (
     BootstrapOff,
     BootstrapOn,

@@ -19,9 +19,9 @@ from twin.engine.risks import OpenRisks
 from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupLags, GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom
+from twin.rules.isr.isr_sizes import IsrSizes, is_under_min_isr
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
-from twin.rules.replication.isr import IsrSizes, is_under_min_isr
 from twin.tables.state import (
     Assignment,
     BrokerMetrics,

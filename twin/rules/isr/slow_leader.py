@@ -12,8 +12,8 @@ from twin.declarations.declare import Alert, api_field, gauge, risk
 from twin.declarations.results import ByBroker, OfRows
 from twin.declarations.signature import Cycle
 from twin.declarations.table import NO_BROKER, Bool
-from twin.rules.replication.isr_shrinks import IsrShrinks
-from twin.rules.replication.isr_verdicts import LEADERS_FAULT, SENTENCE, Evidence, Verdict
+from twin.rules.isr.isr_shrinks import IsrShrinks
+from twin.rules.isr.isr_verdicts import LEADERS_FAULT, SENTENCE, Evidence, Verdict
 from twin.tables.state import Partitions
 
 SUSPECTED_MS: Final = 300_000

@@ -13,8 +13,8 @@ import numpy as np
 from twin.arrays import keys, plain
 from twin.declarations.declare import Alert, api_field, gauge, risk
 from twin.declarations.table import NO_BROKER, UNKNOWN, Bool
-from twin.rules.replication.isr_shrinks import IsrShrinks
-from twin.rules.replication.isr_verdicts import LEADERS_FAULT, Evidence, Verdict
+from twin.rules.isr.isr_shrinks import IsrShrinks
+from twin.rules.isr.isr_verdicts import LEADERS_FAULT, Evidence, Verdict
 from twin.tables.state import Partitions
 
 THRASH_SHRINKS: Final = 3

@@ -13,9 +13,9 @@ from twin.arrays.slots import any_slot
 from twin.declarations.declare import Occurrence, event
 from twin.declarations.signature import Cycle, Earlier
 from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.rules.isr.isr_shrinks import IsrShrinks
+from twin.rules.isr.isr_verdicts import SENTENCE, Verdict
 from twin.rules.partitions.leaders import Roles, assigned_brokers
-from twin.rules.replication.isr_shrinks import IsrShrinks
-from twin.rules.replication.isr_verdicts import SENTENCE, Verdict
 from twin.tables.state import Assignment, Partitions
 
 

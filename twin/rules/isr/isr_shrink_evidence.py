@@ -11,8 +11,8 @@ import numpy as np
 from twin.arrays import keys
 from twin.declarations.signature import Before, Cycle, TableGroup
 from twin.declarations.table import UNKNOWN, Bool, Int32, Int64, Rows
+from twin.rules.isr.isr_verdicts import Evidence
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
-from twin.rules.replication.isr_verdicts import Evidence
 from twin.tables.state import Assignment, BrokerMetrics, Brokers, Partitions, Replicas
 
 SLOW_ANSWER_MS: Final = 1_000

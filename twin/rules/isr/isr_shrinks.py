@@ -45,8 +45,7 @@ from twin.declarations.table import (
 )
 from twin.kafka.pending_fetches import Removals, slowest_fetches
 from twin.rules.brokers.lag_limits import LagLimits
-from twin.rules.partitions.leaders import IsrMembers
-from twin.rules.replication.isr_shrink_evidence import (
+from twin.rules.isr.isr_shrink_evidence import (
     BROKER_CLOCK_SKEW_MS,
     Polled,
     after_it_left,
@@ -54,7 +53,8 @@ from twin.rules.replication.isr_shrink_evidence import (
     bits,
     was_silent,
 )
-from twin.rules.replication.isr_verdicts import Evidence, Verdict, verdict_of
+from twin.rules.isr.isr_verdicts import Evidence, Verdict, verdict_of
+from twin.rules.partitions.leaders import IsrMembers
 from twin.tables.state import FollowerStates, IsrRemovals
 
 SHRINK_WINDOW_MS: Final = 600_000

@@ -1,0 +1,1 @@
+"""Rules about the ISR: who is in it, who left it and why."""
