@@ -21,15 +21,13 @@ from tests.builders import (
     Moved,
     Partition,
     a_state,
-    brokers_frame,
     epoch_ends_frame,
     fetches_frame,
     group_offsets_frame,
     groups_frame,
     isr_changes_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from tests.reading import computed, conditions, open_risks
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
@@ -60,9 +58,7 @@ def elected(
     """The cycle that first lists leader 2, and the texts about records."""
     part = led_by_2(end)
     frames = [
-        brokers_frame((1, 2), at_ms, silent=(1,)),
-        partitions_frame([part], at_ms),
-        replicas_frame([part], at_ms),
+        *cycle_frames([part], at_ms, ids=(1, 2), silent=(1,)),
         epoch_ends_frame(part, 1, epoch_end, at_ms),
     ]
     return took(state, [*frames, *more], at_ms)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from streaming.exporter.views.api import partition_objects
-from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
+from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.cycles import listed_frames
 from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
@@ -29,7 +30,7 @@ def grown(sizes: Sequence[int], **configs: int) -> ShardState:
     for minute, size in enumerate(sizes, 1):
         at_ms = NOW_MS + minute * MINUTE_MS
         part = replace(PART, logs={2: Log(size_bytes=size)})
-        frames = [partitions_frame([part], at_ms), replicas_frame([part], at_ms)]
+        frames = listed_frames([part], at_ms)
         state, _ = step(state, frames, at_ms)
     return state
 

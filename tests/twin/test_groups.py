@@ -14,15 +14,13 @@ from tests.builders import (
     Log,
     Partition,
     broker_metrics_frame,
-    brokers_frame,
     configs_frame,
     empty,
     epoch_ends_frame,
     group_offsets_frame,
     groups_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from tests.examples import examples
 from tests.reading import conditions
 from tests.simulator.shard import Shape, SimulatedShard
@@ -53,10 +51,8 @@ def cycle(
 ) -> ShardState:  # fmt: skip
     """The state after a whole cycle, in which these groups were read."""
     frames = [
-        brokers_frame((1, 2, 3), at_ms, selector=selector),
+        *cycle_frames(parts, at_ms, ids=(1, 2, 3), selector=selector),
         configs_frame({part.topic: {"compacted": 0, **TIERED, **configs} for part in parts}, at_ms),
-        partitions_frame(parts, at_ms),
-        replicas_frame(parts, at_ms),
     ]
     if is_read:
         frames += [groups_frame(groups, at_ms), group_offsets_frame(groups, at_ms)]

@@ -13,12 +13,11 @@ from tests.builders import (
     Log,
     Partition,
     a_state,
-    brokers_frame,
     epoch_ends_frame,
     partitions_frame,
-    replicas_frame,
     truncated_logs_frame,
 )
+from tests.cycles import cycle_frames
 from tests.reading import computed, conditions, open_risks
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
@@ -46,9 +45,7 @@ def cycle(given: Partition, at_ms: int, epoch_end: int | None, prev_epoch: int =
     """The frames of a whole cycle; the leader's answer about the epoch before, if there is one."""
     ends = [] if epoch_end is None else [epoch_ends_frame(given, prev_epoch, epoch_end, at_ms)]
     return [
-        brokers_frame((1, 2), at_ms),
-        partitions_frame([given], at_ms),
-        replicas_frame([given], at_ms),
+        *cycle_frames([given], at_ms, ids=(1, 2)),
         *ends,
     ]
 

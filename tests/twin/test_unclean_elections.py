@@ -14,13 +14,11 @@ from tests.builders import (
     Moved,
     Partition,
     a_state,
-    brokers_frame,
     epoch_ends_frame,
     isr_changes_frame,
     logged_unclean_election_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames, listed_frames
 from tests.reading import computed, open_risks
 from twin.engine.frames import Frame
 from twin.engine.state import ShardState
@@ -47,9 +45,7 @@ def after(
     """The state after a whole cycle with that partition, and what it tells of such elections."""
     ends = [] if epoch_end is None else [epoch_ends_frame(part, 1, epoch_end, at_ms)]
     frames = [
-        brokers_frame((1, 2), at_ms),
-        partitions_frame([part], at_ms),
-        replicas_frame([part], at_ms),
+        *cycle_frames([part], at_ms, ids=(1, 2)),
         *ends,
         *more,
     ]
@@ -306,7 +302,7 @@ def test_a_start_that_is_not_exact_is_said_to_be_about():
     state = a_state(led_by_1(silent=(), logs=logs), brokers=(1, 2))
     state, _ = after(state, led_by_2(1_500), NOW_MS + SECOND)
     at_ms = NOW_MS + SECOND + EPOCH_END_WITHIN_MS
-    frames = [partitions_frame([led_by_2(1_600)], at_ms), replicas_frame([led_by_2(1_600)], at_ms)]
+    frames = listed_frames([led_by_2(1_600)], at_ms)
     _, changes = step(state, frames, at_ms)
     [text] = [c.text for c in changes if c.kind == "records_lost"]
     assert text.startswith("t-0: about 100 records lost, offsets 900 to 999 or beyond")
