@@ -175,26 +175,20 @@ def test_a_log_that_becomes_shorter_under_the_same_leader_and_epoch_is_a_loss():
     assert texts == []
 
 
-def test_a_replica_in_sync_that_lost_its_records_and_leads_then_has_lost_them():
-    """A loss of power takes records that were not flushed, from every replica."""
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_replica_in_sync_that_lost_its_records_and_leads_then_has_lost_them(is_seen):
+    """A loss of power takes records that were not flushed, from every replica.
+
+    If it is not seen before it leads, its first sample ends beyond its last one before the loss.
+    """
     both = part(1, (1, 2), LEADER_ENDS, silent=())
     state = a_state(both, brokers=(1, 2))
     nobody = part(-1, (1, 2), 0, epoch=2, silent=(1, 2))
     state, _ = after(state, nobody, NOW_MS + SECOND)
-    state, _ = after(state, part(-1, (1, 2), 40, epoch=2, silent=(1,)), NOW_MS + 2 * SECOND)
-    state, [text] = after(state, part(2, (2,), 45, epoch=3), NOW_MS + 3 * SECOND, 40)
-    assert "offsets 40 to 99" in text
-    assert shown(state)["cause"] == "shorter_log"
-    assert "records_lost" in open_risks(state)
-
-
-def test_what_is_written_after_the_return_does_not_hide_that_a_replica_lost_its_records():
-    """Its first sample after the return ends beyond its last one before."""
-    both = part(1, (1, 2), LEADER_ENDS, silent=())
-    state = a_state(both, brokers=(1, 2))
-    nobody = part(-1, (1, 2), 0, epoch=2, silent=(1, 2))
-    state, _ = after(state, nobody, NOW_MS + SECOND)
-    state, [text] = after(state, part(2, (2,), 150, epoch=3), NOW_MS + 2 * SECOND, 40)
+    if is_seen:
+        state, _ = after(state, part(-1, (1, 2), 40, epoch=2, silent=(1,)), NOW_MS + 2 * SECOND)
+    now = part(2, (2,), 45 if is_seen else 150, epoch=3)
+    state, [text] = after(state, now, NOW_MS + (3 if is_seen else 2) * SECOND, 40)
     assert "offsets 40 to 99" in text
     assert shown(state)["cause"] == "shorter_log"
     assert "records_lost" in open_risks(state)

@@ -194,10 +194,20 @@ def test_earlier_elections_that_a_controller_logs_again_at_its_start_say_nothing
     assert (texts, is_open(state)) == ([], False)
 
 
-@pytest.mark.parametrize("member", [{"isr": (1, 2)}, {"elr": (2,)}])
-def test_a_leader_from_the_isr_or_the_elr_is_not_unclean(member):
-    state = a_state(led_by_1(**member), brokers=(1, 2))
-    state, texts = after(state, led_by_2(), NOW_MS + SECOND, 6_000)
+@pytest.mark.parametrize(
+    ("before", "settings", "elected"),
+    [
+        ({"isr": (1, 2)}, {}, {}),
+        ({"elr": (2,)}, {}, {}),
+        ({"silent": ()}, {}, {"isr": (1, 2), "silent": ()}),  # beside the former ISR
+        ({}, {"unclean_leader_election": 0}, {}),
+    ],
+)
+def test_a_leader_from_the_isr_or_the_elr_or_that_must_have_joined_is_not_unclean(
+    before, settings, elected
+):
+    state = a_state(led_by_1(**before), brokers=(1, 2), **settings)
+    state, texts = after(state, led_by_2(**elected), NOW_MS + SECOND, 6_000)
     assert (texts, is_open(state)) == ([], False)
 
 
@@ -206,18 +216,6 @@ def test_a_replica_that_takes_over_by_a_reassignment_had_joined_the_isr_before()
     state = a_state(moving, brokers=(1, 2))
     moved = Partition(replicas=(2,), isr=(2,), leader=2, epoch=2, log=Log(6_100))
     state, texts = after(state, moved, NOW_MS + SECOND, 6_050)
-    assert (texts, is_open(state)) == ([], False)
-
-
-def test_a_replica_that_leads_beside_the_former_isr_had_joined_it():
-    state = a_state(led_by_1(silent=()), brokers=(1, 2))
-    state, texts = after(state, led_by_2(isr=(1, 2), silent=()), NOW_MS + SECOND, 6_000)
-    assert (texts, is_open(state)) == ([], False)
-
-
-def test_a_replica_that_leads_where_unclean_elections_are_off_had_joined_the_isr():
-    state = a_state(led_by_1(), brokers=(1, 2), unclean_leader_election=0)
-    state, texts = after(state, led_by_2(), NOW_MS + SECOND, 6_000)
     assert (texts, is_open(state)) == ([], False)
 
 
