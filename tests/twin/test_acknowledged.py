@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from streaming.exporter.views.api import partition_objects
+from tests.asking import partition_object
 from tests.builders import (
     NOW_MS,
     Fetch,
@@ -75,7 +74,7 @@ def committed(offset: int, at_ms: int) -> list[Frame]:
 
 
 def shown(state: ShardState) -> dict[str, Any]:
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    partition = partition_object(state, NOW_MS)
     [loss] = partition["records_lost"]
     return loss
 
@@ -193,7 +192,7 @@ def test_an_offset_of_a_log_that_an_earlier_loss_cut_proves_nothing_of_a_later_o
     at_ms += 5 * SECOND
     state = a_state(again, since=state, brokers=(1, 2), at_ms=at_ms)
     state, _ = step(state, [epoch_ends_frame(again, 2, 950, at_ms, 2)], at_ms)
-    [partition] = partition_objects(state, np.array([0]), at_ms)
+    partition = partition_object(state, at_ms)
     assert [loss["acknowledged"] for loss in partition["records_lost"]] == ["certain", "possible"]
 
 

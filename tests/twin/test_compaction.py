@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from streaming.exporter.views.api import partition_objects
+from tests.asking import partition_object
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.cycles import listed_frames
 from tests.reading import conditions, open_risks
@@ -84,7 +83,7 @@ def test_it_is_said_after_an_hour_with_the_replica_and_its_sizes():
     assert "compacted_only_grows" not in open_risks(grown(sizes))
     state = grown([*sizes, 14_000])
     assert "compacted_only_grows" in open_risks(state)
-    [found] = partition_objects(state, np.array([0]), state.observed_at_ms)
+    found = partition_object(state)
     assert found["compacted_only_grows"] == [
         {"broker": 2, "size_bytes": 14_000, "least_bytes": 5_000, "since_ms": NOW_MS}
     ]

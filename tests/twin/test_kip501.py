@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streaming.exporter.views.api import partition_objects
+from tests.asking import partition_object
 from tests.builders import (
     NOW_MS,
     Fetch,
@@ -182,7 +182,7 @@ def test_the_last_fetch_that_it_is_judged_by_is_shown():
     arrived_ms = NOW_MS - 1_000 - LAG_MAX_MS
     assert state[LastFetches].last_fetch_at_ms.tolist() == [[UNKNOWN, arrived_ms, UNKNOWN]]
     assert state[LastFetches].last_fetch_leader_end_offset.tolist() == [[UNKNOWN, 150, UNKNOWN]]
-    [shown] = partition_objects(state, np.array([0]), NOW_MS)
+    shown = partition_object(state, NOW_MS)
     assert [replica["last_fetch_at_ms"] for replica in shown["replicas"]] == [
         None,
         arrived_ms,
@@ -220,7 +220,7 @@ def test_two_slow_brokers_would_hand_over_back_and_forth_each_time_the_limit_has
         frames = [fetches_frame(again, at_ms), *answers]
         state, _ = step(state, frames, at_ms)
         state = codec.decode(codec.encode(state), CATALOG).state
-        [partition] = partition_objects(state, np.array([0]), at_ms)
+        partition = partition_object(state, at_ms)
         seen.append(partition["kip501_ping_pong"])
     since = {"broker": 2, "since_ms": NOW_MS + 2_000}
     assert seen == [None, since | {"handovers": 1}, since | {"handovers": 1},

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaming.exporter.views.api import partition_objects
+from tests.asking import partition_object
 from tests.builders import (
     NOW_MS,
     Log,
@@ -70,7 +70,7 @@ def led_by_1(**more: tuple[int, ...]) -> ShardState:
 
 def shown(state: ShardState) -> dict[str, Any]:
     """The only loss of the partition, as the API has it."""
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    partition = partition_object(state, NOW_MS)
     [loss] = partition["records_lost"]
     return loss
 
@@ -252,7 +252,7 @@ def test_a_rolling_restart_loses_and_cuts_nothing():
     for n, (given, epoch_end, prev_epoch) in enumerate(steps, start=1):
         at_ms = NOW_MS + n * 5 * SECOND
         state, texts = after(state, given, at_ms, epoch_end, prev_epoch)
-        [partition] = partition_objects(state, np.array([0]), at_ms)
+        partition = partition_object(state, at_ms)
         assert (texts, partition["records_lost"], partition["truncations"]) == ([], [], [])
     assert not len(state[RecordsLost])
 
@@ -340,5 +340,5 @@ def test_a_follower_that_truncated_and_later_leads_in_sync_has_not_come_back_wit
     state, _ = after(state, back, NOW_MS + 2 * SECOND)
     state, [text] = after(state, part(1, (1,), 75, epoch=3), NOW_MS + 3 * SECOND, 75, 2)
     assert text.startswith("t-0: at least 15 records lost, offsets 75 to 89")
-    [_, loss] = partition_objects(state, np.array([0]), NOW_MS)[0]["records_lost"]
+    [_, loss] = partition_object(state, NOW_MS)["records_lost"]
     assert loss["cause"] == "acks_1"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from streaming.exporter.views.api import partition_objects
+from tests.asking import partition_object
 from tests.builders import (
     NOW_MS,
     Log,
@@ -54,7 +53,7 @@ def after(
 
 
 def shown(state: ShardState) -> list[dict[str, Any]]:
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    partition = partition_object(state, NOW_MS)
     elections: list[dict[str, Any]] = partition["unclean_elections"]
     return elections
 
@@ -260,7 +259,7 @@ def late(state: ShardState, end: int, **more: Any) -> ShardState:
 
 
 def lost(state: ShardState) -> tuple[int, int, bool]:
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    partition = partition_object(state, NOW_MS)
     [loss] = partition["records_lost"]
     return loss["start_offset"], loss["end_offset"], loss["start_is_exact"]
 
@@ -291,7 +290,7 @@ def test_without_epochs_nothing_is_made_up_of_a_leader_from_the_isr():
     logs = {1: Log(1_000), 2: Log(900)}
     state = a_state(led_by_1(isr=(1, 2), silent=(), logs=logs), brokers=(1, 2))
     state = late(state, 1_500)
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    partition = partition_object(state, NOW_MS)
     assert (partition["records_lost"], shown(state)) == ([], [])
 
 
@@ -312,6 +311,6 @@ def test_a_committed_offset_between_two_bounds_of_the_start_proves_nothing():
     """The start is between 900 and 1500; 950 may be in the new leader's log."""
     logs = {1: Log(1_000, high_watermark=950), 2: Log(900)}
     state = a_state(led_by_1(silent=(), logs=logs), brokers=(1, 2))
-    [partition] = partition_objects(late(state, 1_500), np.array([0]), NOW_MS)
+    partition = partition_object(late(state, 1_500), NOW_MS)
     [loss] = partition["records_lost"]
     assert loss["acknowledged"] == "possible"
