@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from streaming.bus.view import ClusterView, ShardView
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.totals import Totals
 
 

@@ -12,7 +12,7 @@ from tests.simulator.shard import rows
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN, Table
 from twin.engine.frames import Frame, FrameHeader
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.leader_changes import EpochEndsFrame
 from twin.step import step
 from twin.tables.broker_columns import BROKER_METRICS

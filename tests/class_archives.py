@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from streaming.lab import class_archive
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime import jars
 
 KEPT: Final = 3

@@ -8,9 +8,9 @@ from typing import Any
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame, replicas_frame
 from tests.scope import reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 
 def cycle_frames(parts: Sequence[Partition], at_ms: int = NOW_MS, **brokers: Any) -> list[Frame]:

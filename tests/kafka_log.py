@@ -12,7 +12,7 @@ import numpy as np
 from twin.declarations.table import UNKNOWN, Bool, Int64
 from twin.kafka.follower_state import ReplicaState
 from twin.remote_log.cache import ReferenceState, RemoteLogMetadataCache, Segment, spans
-from twin.remote_log.epochs import Epochs
+from twin.remote_log.epoch_history import Epochs
 
 
 def truncated_from_end(epochs: Epochs, end_offset: int) -> Epochs:

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 from twin.declarations.declare import Metric
 from twin.declarations.results import OfReplicas, OfRows
 from twin.engine.risks import OpenRisks, RiskConditions
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 
 def open_risks(state: ShardState, row: int = 0) -> set[str]:

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twin.cluster import reports
+from twin.cluster_step import reports
 from twin.declarations.signature import DeclarationError
 from twin.declarations.table import KeyedTable, PartitionTable, ReplicaTable, SparseTable, Table
 from twin.engine.catalog import Catalog
 from twin.engine.frames import Frame
 from twin.engine.risks import OpenRisks, RiskConditions, RiskStates
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log.segment_store import KINDS, SegmentStore
 from twin.rules.brokers.log_dirs import LogDirsFrame
 from twin.step import step, step_segments

@@ -17,7 +17,7 @@ from twin.engine import frames
 from twin.engine.changes import Change
 from twin.engine.frames import Frame, InvalidFrame, Kinds
 from twin.engine.merge import merge
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log import segment_store
 from twin.step import step
 

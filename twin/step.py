@@ -15,7 +15,7 @@ from twin.arrays.columns_in_arrow import object_array
 from twin.engine.changes import Change, changes
 from twin.engine.frames import Frame
 from twin.engine.merge import merge
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log.segment_store import (
     Key,
     SegmentStore,

@@ -21,7 +21,7 @@ from twin.declarations.declare import Metric
 from twin.declarations.results import ByBroker, ByLogDir, ByRack
 from twin.declarations.table import UNKNOWN, Array, Bool
 from twin.engine.catalog import Catalog
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.brokers.racks import rack_names
 from twin.tables.state import Brokers, GroupOffsets, Groups, PartitionIndex, Topics
 

@@ -7,11 +7,11 @@ from typing import Final, get_type_hints
 
 from docs.pages.markdown import DOCS, between, names, rows, state_tables
 from streaming.exporter import schemas
-from streaming.exporter.api import endpoints
 from streaming.exporter.endpoint import Endpoint
 from streaming.exporter.openapi import described_path
-from streaming.exporter.views.api import summed_metrics
-from streaming.history.moments import AT
+from streaming.exporter.views.cluster import summed_metrics
+from streaming.exporter.web_application import endpoints
+from streaming.history.moment import AT
 from streaming.questions import QUESTIONS
 from streaming.questions.parameters import InputParameter, Schema
 from twin.builtin import CATALOG

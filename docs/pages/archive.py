@@ -7,8 +7,8 @@ from typing import Final
 import pyarrow as pa
 
 from docs.pages.markdown import rows, values_of
-from streaming.history.archive import layout
-from streaming.history.archive.layout import Field, partition_fields, replica_fields
+from streaming.history.archive import row_layout
+from streaming.history.archive.row_layout import Field, partition_fields, replica_fields
 from twin.builtin import CATALOG
 
 _KEYS: Final = {
@@ -40,13 +40,13 @@ _KEYS: Final = {
 }
 
 _ABOUT: Final = {
-    layout.CYCLES: "A row for each cycle of each shard, written last: what has no row here was not "
-    "archived.",
-    layout.PARTITIONS: "A row for each change of a partition.",
-    layout.REPLICAS: "A row for each change of a replica.",
-    layout.TABLES: "Rows of all other [tables](tables.md#snapshots). Those of a partition replace "
-    "its earlier ones; so do all rows of a table without partitions.",
-    layout.EVENTS: "The [events](api.md#events).",
+    row_layout.CYCLES: "A row for each cycle of each shard, written last: what has no row here "
+    "was not archived.",
+    row_layout.PARTITIONS: "A row for each change of a partition.",
+    row_layout.REPLICAS: "A row for each change of a replica.",
+    row_layout.TABLES: "Rows of all other [tables](tables.md#snapshots). Those of a partition "
+    "replace its earlier ones; so do all rows of a table without partitions.",
+    row_layout.EVENTS: "The [events](api.md#events).",
 }
 
 
@@ -61,19 +61,19 @@ def page() -> str:
         "",
         "Null means: as in the row before. -1 means unknown in columns of offsets, times and "
         "sizes,",
-        f"{layout.UNKNOWN_DIFFERENCE} in differences. The last word of a name is the unit. A "
+        f"{row_layout.UNKNOWN_DIFFERENCE} in differences. The last word of a name is the unit. A "
         "measurement is written",
         "once in `archive.measurements_ms`, every other column in the cycle in which it changed.",
         "A time that is `at` itself stays the time of the cycle until another row follows.",
         "Whole numbers are exact, others to half a percent.",
     ]
-    for name, schema in layout.schemas(CATALOG).items():
+    for name, schema in row_layout.schemas(CATALOG).items():
         lines += ["", f"## {name}", "", _ABOUT[name], "", *_columns(name, schema)]
     return "\n".join(lines) + "\n"
 
 
 def _columns(name: str, schema: pa.Schema) -> list[str]:
-    of_table = {layout.PARTITIONS: partition_fields, layout.REPLICAS: replica_fields}
+    of_table = {row_layout.PARTITIONS: partition_fields, row_layout.REPLICAS: replica_fields}
     fields = {each.name: each for each in of_table[name](CATALOG)} if name in of_table else {}
     return rows(
         ("column", "type", "written", "meaning"),

@@ -14,10 +14,10 @@ from streaming.exporter.own_metrics import OWN
 from streaming.query.own_metrics import OWN as QUERY
 from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster
+from twin.cluster_step import empty_cluster
 from twin.declarations.declare import LEVEL_LABELS, Level, Metric
 from twin.engine.changes import BUILT_IN_KINDS
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 _TITLES: Final[Mapping[Level, str]] = {
     "cluster": "Cluster",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from streaming.admission.gate import Gate
+from streaming.admission.gate_client import Gate
 from streaming.admission.kubernetes import IN_CLUSTER, Kubernetes, address
 from streaming.admission.own_metrics import OWN
 from streaming.admission.webhook import Webhook, application
@@ -19,7 +19,7 @@ from streaming.runtime.errors import UserError
 from streaming.runtime.ports.sockets import url_of
 from streaming.runtime.program_metrics import ProgramMetrics, served
 from streaming.serving.certificate import certificate_of
-from streaming.serving.server import Server, listen
+from streaming.serving.http_server import Server, listen
 
 log = structlog.get_logger("admission")
 

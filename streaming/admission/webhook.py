@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from streaming.admission.gate import Gate, GateAnswer
+from streaming.admission.gate_client import Gate, GateAnswer
 from streaming.admission.going import GoingBrokers
 from streaming.admission.kubernetes import Kubernetes, KubernetesError
 from streaming.admission.own_metrics import REVIEW_SECONDS, REVIEWS

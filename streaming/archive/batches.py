@@ -14,20 +14,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from streaming.archive import own_metrics as own
-from streaming.archive.feed import Feed
 from streaming.bus import bus_topics
-from streaming.bus.keys import Record
 from streaming.bus.observed import observations
+from streaming.bus.record import Record
 from streaming.bus.snapshots import recent_records
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.filling import Filler
-from streaming.history.archive.layout import WRITTEN_IN_ORDER, hour_of
+from streaming.history.archive.feed import Feed
+from streaming.history.archive.gap_filling import Filler
+from streaming.history.archive.row_layout import WRITTEN_IN_ORDER, hour_of
 from streaming.query.kafka_options import kafka_options
 from streaming.query.state.checkpoint import location
-from streaming.query.state.offsets import offset_log
+from streaming.query.state.offset_log import offset_log
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
-from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.plugins import catalog_of
 from streaming.runtime.program_metrics import ProgramMetrics
 

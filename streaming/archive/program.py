@@ -21,15 +21,15 @@ from streaming.archive.own_metrics import OWN
 from streaming.bus import bus_topics
 from streaming.bus.shards import await_shards
 from streaming.history.archive.delta import ArchiveError, ArchiveTables
-from streaming.query.causes import cause
 from streaming.query.client_files import ClientFiles
 from streaming.query.heartbeat import beating
 from streaming.query.kafka_options import kafka_stream
-from streaming.query.query import QueryError, end_batch_and_stop, until_end
 from streaming.query.session import spark_session
 from streaming.query.state.checkpoint import location
+from streaming.query.twin_query import QueryError, end_batch_and_stop, until_end
+from streaming.query.why_failed import cause
 from streaming.runtime.config import Config
-from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.plugins import catalog_of
 from streaming.runtime.program_metrics import ProgramMetrics, served
 from streaming.runtime.stop import on_stop_signal

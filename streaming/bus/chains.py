@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from streaming.bus.parts import PartSets
+from streaming.bus.snapshot_parts import PartSets
 from twin.declarations.table import UNKNOWN
 from twin.engine import updates
 from twin.engine.codec import DecodedState
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.engine.updates import Link
 
 MOST_WAITING: Final = updates.MOST_UPDATES

@@ -6,8 +6,8 @@ from typing import Final
 
 from streaming.bus.bus_topics import topics
 from streaming.bus.connection import BusError
-from streaming.bus.keys import key
 from streaming.bus.reader import Reader, Since
+from streaming.bus.record import key
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.quantities import utc_text

@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from streaming.bus.connection import UNREACHABLE, BusError, failed, settings
-from streaming.bus.keys import Record
+from streaming.bus.record import Record
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 

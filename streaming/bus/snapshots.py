@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from contextlib import suppress
 from typing import Final, Literal
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.reader import Reader
 from streaming.bus.shards import with_shards_of_snapshots
 from streaming.bus.view import ClusterView, SnapshotStore
@@ -16,7 +16,7 @@ from streaming.runtime.plugins import catalog_of
 from twin.engine import codec
 from twin.engine.frames import InvalidFrame
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.engine.updates import WHOLE_EVERY_CYCLES
 
 WITHIN_S: Final = 20.0
@@ -70,7 +70,7 @@ def newest_of_cluster(config: Config, within_s: float = WITHIN_S) -> ShardState 
     start = _RECENT + 2 * config.bus.shards
     messages = _messages(config, start, Deadline.after_s(within_s))
     catalog = catalog_of(config).cluster
-    for value in reversed(messages[keys.key(config.cluster.name, CLUSTER)]):
+    for value in reversed(messages[record.key(config.cluster.name, CLUSTER)]):
         with suppress(InvalidFrame):
             state = codec.decode(value or b"", catalog).state
             if state.shards == config.bus.shards:

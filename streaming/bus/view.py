@@ -16,9 +16,9 @@ import msgspec
 
 from streaming.bus.chains import Chain
 from streaming.bus.freshness import BusState, Rhythm
-from streaming.bus.keys import key as bus_key
 from streaming.bus.late import late_totals
-from streaming.bus.parts import parts_of
+from streaming.bus.record import key as bus_key
+from streaming.bus.snapshot_parts import parts_of
 from streaming.runtime.config import CollectorConfig
 from streaming.runtime.lru_cache import LruCache
 from twin.arrays.plain import counted
@@ -27,7 +27,7 @@ from twin.engine import codec, updates
 from twin.engine.catalog import Catalog
 from twin.engine.frames import FrameHeader, InvalidFrame
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.engine.updates import Link
 from twin.questions.whatif import Loss, lose
 from twin.rules.partitions.staleness import STALE_MS

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TextIO
 
 from streaming.checks.bus import of_bus
-from streaming.checks.cluster import of_cluster
+from streaming.checks.cluster_checks import of_cluster
 from streaming.checks.finding import CheckResult
 from streaming.checks.java_client import of_java_client
 from streaming.checks.machine import of_machine

@@ -18,7 +18,7 @@ from streaming.checks.bus_settings import of_settings
 from streaming.checks.cluster_rights import first_answer, may_not
 from streaming.checks.finding import CheckResult, missing, not_known, there
 from streaming.checks.rights import Right, right_for, rights
-from streaming.collector.wire.brokers import CollectorError
+from streaming.collector.wire.connections import CollectorError
 from streaming.runtime.config import Config, ConfigError
 from twin.arrays.plain import counted
 

@@ -20,8 +20,8 @@ from streaming.bus.connection import BusError
 from streaming.checks.cluster_rights import first_answer
 from streaming.checks.finding import CheckResult, SourceResult
 from streaming.collector.outcome import ReadOutcome
-from streaming.collector.wire.brokers import CollectorError
 from streaming.collector.wire.config_requests import TOPIC
+from streaming.collector.wire.connections import CollectorError
 from streaming.runtime.config import Config
 from streaming.runtime.kafka.clients import TOPIC_NOT_ALLOWED
 from twin.arrays.plain import counted

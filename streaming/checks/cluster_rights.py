@@ -30,7 +30,7 @@ from streaming.checks.finding import CheckResult, missing, not_known, there
 from streaming.checks.rights import Right, rights
 from streaming.collector.problem import Problem
 from streaming.collector.sources.metadata import MetadataSource
-from streaming.collector.wire.brokers import (
+from streaming.collector.wire.connections import (
     BrokerConnections,
     CollectorError,
     EncodedRequest,

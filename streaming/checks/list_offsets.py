@@ -10,7 +10,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from streaming.checks.finding import CheckResult
 from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.sources.offsets import LATEST_TIERED, PENDING_UPLOAD, SINCE
-from streaming.collector.wire.brokers import (
+from streaming.collector.wire.connections import (
     BrokerConnections,
     EncodedRequest,
     Versions,

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from streaming.cli.options import ParameterType
-from streaming.history.moments import Moment, MomentError, moment, time_text
+from streaming.history.moment import Moment, MomentError, moment, time_text
 from streaming.runtime.configuration.loading import load
 from twin.arrays.plain import counted
 
@@ -79,7 +79,7 @@ def open_(path: Any, file: Path, port: int | None) -> None:
     Serves console and API of the capsule, without Kafka and Spark. It shows the end of the span;
     at= asks about any other moment of it.
     """
-    from streaming.exporter.capsule import serve
+    from streaming.exporter.capsule_server import serve
 
     config = load(path)
     exporter = config.exporter

@@ -9,9 +9,9 @@ import click
 from streaming.cli.exporter_client import Url, ask
 from streaming.cli.options import ParameterType
 from streaming.cli.whatif import print_answer
-from streaming.history.differences.difference import Differences
+from streaming.history.differences.compared import Differences
 from streaming.history.differences.text import text
-from streaming.history.moments import Moment, moment
+from streaming.history.moment import Moment, moment
 from streaming.questions.parameters import MAX_ROWS
 
 _MOMENT = ParameterType(moment("a moment"))

@@ -17,7 +17,7 @@ import httpx2
 import msgspec
 
 from streaming.cli.options import ParameterType
-from streaming.history.moments import AT, AT_NAME, Moment, MomentError, how_known
+from streaming.history.moment import AT, AT_NAME, Moment, MomentError, how_known
 from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 from streaming.runtime.http_errors import why

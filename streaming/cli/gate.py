@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -11,23 +12,20 @@ from streaming.bus import snapshots
 from streaming.bus.connection import BusError
 from streaming.cli.exporter_client import (
     Parameters,
-    ask,
     at_option,
-    at_parameters,
-    note_moment,
     url_option,
 )
 from streaming.cli.options import DURATION
 from streaming.cli.restart_options import (
-    ask_until,
+    answered,
     now_ms,
     since_option,
     terms_options,
     terms_parameters,
 )
-from streaming.history.moments import Moment, MomentError
+from streaming.history.moment import Moment
 from streaming.plans.events import send_judged
-from streaming.questions.restart import (
+from streaming.questions.gate.restart import (
     EXIT_CODES,
     RestartVerdict,
     is_settled,
@@ -36,7 +34,6 @@ from streaming.questions.restart import (
 )
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.loading import load
-from streaming.runtime.errors import UserError
 from twin.questions.gate import Terms
 
 
@@ -96,34 +93,20 @@ def _answer(
     ctx: click.Context, brokers: tuple[int, ...], wait: int, since_ms: int, terms: Terms,
     url: str | None, at: Moment | None, as_json: bool,
 ) -> None:  # fmt: skip
-    def by_bus() -> Any:
+    def by_bus(config: Config) -> Any:
         return judge(snapshots.newest(config), brokers, terms, now_ms(), since_ms).data()
 
-    def by_exporter() -> Any:
-        path, parameters = _request(brokers, terms, since_ms)
-        return ask(str(url), path, {**parameters, **moment}, RestartVerdict)
-
-    try:
-        moment = at_parameters(url, at)
-        if moment and wait:
-            raise MomentError("--wait cannot be combined with --at")
-        if url is None:
-            config = load(ctx.obj)
-        verdict = by_bus if url is None else by_exporter
-        answer = ask_until(verdict, is_settled, wait)
-        if "at" in answer and not moment:  # a script must not take a past verdict for one of now
-            raise MomentError(f"{url} shows the past: --at asks about it")
-    except UserError as error:  # a script must not read it as "unsafe" or "safe"
-        click.echo(f"Error: {error}", err=True)
-        ctx.exit(EXIT_CODES["unknown"])
-    if url is None and brokers and config.gate.record:
+    path, parameters = _request(brokers, terms, since_ms)
+    answer = answered(
+        ctx, by_bus, path, parameters, RestartVerdict, is_settled, wait, url, at, past_too=False
+    )
+    if url is None and brokers and (config := load(ctx.obj)).gate.record:
         _record(config, answer)
-    note_moment(answer)
     click.echo(json.dumps(answer) if as_json else "\n".join(verdict_lines(answer)))
     ctx.exit(EXIT_CODES[answer["verdict"]])
 
 
-def _record(config: Config, verdict: RestartVerdict) -> None:
+def _record(config: Config, verdict: Mapping[str, Any]) -> None:
     """Send the event of a verdict; that it cannot be sent changes no verdict."""
     try:
         send_judged(config, verdict, now_ms())

@@ -112,7 +112,7 @@ def query(ctx: click.Context) -> None:
     It reads observations from the bus and writes snapshots and events to it.
     """
     if ctx.invoked_subcommand is None:
-        from streaming.query.query import run
+        from streaming.query.twin_query import run
 
         run(_of_program(ctx))
 
@@ -254,9 +254,9 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     that starts the query from there is printed. The platform's machines need Spark 4.2, Java 17
     and the same version of Python. Kubernetes has an image instead: nothing is written.
     """
-    from streaming.packing.lines import kind
     from streaming.packing.package import write
-    from streaming.query.logins.iam import jars_for
+    from streaming.packing.submit_lines import kind
+    from streaming.query.logins.java_iam import jars_for
     from streaming.query.state.checkpoint import require_shared
     from streaming.runtime.configuration.loading import given_by
 

@@ -10,7 +10,7 @@ import click
 from streaming.cli.exporter_client import Url, asking
 from streaming.exporter.agents.door import NOT_INSTALLED, is_installed
 from streaming.exporter.agents.tools import tools_of
-from streaming.exporter.api import endpoints
+from streaming.exporter.web_application import endpoints
 from streaming.runtime.configuration.loading import load
 from streaming.runtime.errors import UserError
 from streaming.runtime.plugins import catalog_of

@@ -24,10 +24,9 @@ from streaming.cli.exporter_client import (
 from streaming.cli.options import DURATION
 from streaming.cli.plan_roll import roll
 from streaming.cli.whatif import print_answer
-from streaming.history.moments import Moment
+from streaming.history.moment import Moment
 from streaming.plans import files, journal
 from streaming.plans.admin import Admin
-from streaming.plans.answer import PlanData
 from streaming.plans.apply import Applier, ChangeOutcome, ChangeResult, RateLimit
 from streaming.plans.demote import plan_demote
 from streaming.plans.journal import Journal
@@ -35,6 +34,7 @@ from streaming.plans.judge import judge
 from streaming.plans.order import plan_order
 from streaming.plans.place import DEFAULT_STEPS, MAX_STEPS, plan_place
 from streaming.plans.plan import Plan, PlanError
+from streaming.plans.plan_data import PlanData
 from streaming.plans.proposed import read_proposal
 from streaming.plans.watch import WatchOptions, watch
 from streaming.questions.answer import Answer, some

@@ -9,25 +9,21 @@ import click
 
 from streaming.bus import snapshots
 from streaming.cli.exporter_client import (
-    ask,
     at_option,
-    at_parameters,
-    note_moment,
     url_option,
 )
 from streaming.cli.options import DURATION
 from streaming.cli.restart_options import (
-    ask_until,
+    answered,
     now_ms,
     since_option,
     terms_options,
     terms_parameters,
 )
-from streaming.history.moments import Moment, MomentError
-from streaming.questions.restart import EXIT_CODES
-from streaming.questions.roll import RollPlan, plan_roll, roll_lines
-from streaming.runtime.configuration.loading import load
-from streaming.runtime.errors import UserError
+from streaming.history.moment import Moment
+from streaming.questions.gate.restart import EXIT_CODES
+from streaming.questions.gate.roll import RollPlan, plan_roll, roll_lines
+from streaming.runtime.config import Config
 from twin.questions.gate import Terms
 
 
@@ -59,30 +55,18 @@ def roll(
     if that is not known. With --next, exits with 0 if there is a batch.
     """
 
-    def by_bus() -> Any:
+    def by_bus(config: Config) -> Any:
         view = snapshots.newest(config)
         return plan_roll(
             view, brokers, terms, now_ms(), since_ms=since_ms, by_rack=racks, most=most
         ).data()
 
-    def by_exporter() -> Any:
-        given: dict[str, Any] = {"broker": list(brokers), "racks": racks, "most": most}
-        parameters = {name: each for name, each in given.items() if each}
-        more: dict[str, Any] = {**terms_parameters(terms, since_ms), **moment}
-        return ask(str(url), "plans/roll", {**parameters, **more}, RollPlan)
-
-    try:
-        moment = at_parameters(url, at)
-        if moment and wait:
-            raise MomentError("--wait cannot be combined with --at")
-        if url is None:
-            config = load(ctx.obj)
-        planned = by_bus if url is None else by_exporter
-        answer = ask_until(planned, lambda answer: bool(answer["batches"]), wait)
-    except UserError as error:  # a script must not read it as "unsafe" or "safe"
-        click.echo(f"Error: {error}", err=True)
-        ctx.exit(EXIT_CODES["unknown"])
-    note_moment(answer)
+    given: dict[str, Any] = {"broker": list(brokers), "racks": racks, "most": most}
+    parameters = {name: each for name, each in given.items() if each}
+    answer = answered(
+        ctx, by_bus, "plans/roll", {**parameters, **terms_parameters(terms, since_ms)}, RollPlan,
+        lambda answer: bool(answer["batches"]), wait, url, at, past_too=True,
+    )  # fmt: skip
     if next_only and answer["batches"]:
         click.echo(" ".join(map(str, answer["batches"][0]["brokers"])))
         ctx.exit(0)

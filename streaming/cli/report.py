@@ -11,7 +11,7 @@ import msgspec
 
 from streaming.cli.exporter_client import Url, ask
 from streaming.cli.options import ParameterType
-from streaming.history.moments import Moment, MomentError, moment, time_text
+from streaming.history.moment import Moment, MomentError, moment, time_text
 from streaming.history.report.model import Report
 from streaming.history.report.writing.render import FORMATS, Format, rendered
 from streaming.history.span import Span

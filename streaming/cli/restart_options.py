@@ -10,9 +10,19 @@ from typing import Any, Final, TypeVar
 import click
 
 from streaming.bus.connection import BusError
-from streaming.cli.exporter_client import ExporterUnavailableError
-from streaming.questions.restart import ALLOWABLE
+from streaming.cli.exporter_client import (
+    ExporterUnavailableError,
+    Parameters,
+    ask,
+    at_parameters,
+    note_moment,
+)
+from streaming.history.moment import Moment, MomentError
+from streaming.questions.gate.restart import ALLOWABLE, EXIT_CODES
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline
+from streaming.runtime.errors import UserError
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 
@@ -20,24 +30,6 @@ T = TypeVar("T")
 
 _AGAIN_S: Final = 2.0
 """Seconds between two reads of the snapshots while waiting: a cycle takes longer."""
-
-_ALLOW: Final = {
-    "rf1": ("--allow-rf1", "Take partitions with one replica offline."),
-    "rf_min_isr": (
-        "--allow-rf-min-isr",
-        "Refuse acks=all where there are no more replicas than min.insync.replicas.",
-    ),
-    "small_quorum": ("--allow-small-quorum", "Stop a quorum of one or two controllers."),
-    "cold": ("--cold-ok", "Let cold replicas lead."),
-    "over_capacity": (
-        "--allow-over-capacity",
-        "Let brokers carry more than the capacity that the configuration gives them.",
-    ),
-    "full_disk": (
-        "--allow-full-disk",
-        "Restart brokers of which a disk is full before they are back.",
-    ),
-}
 
 
 class _Moment(click.ParamType[float]):
@@ -75,12 +67,13 @@ def terms_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_terms(*args: Any, margin: int, **options: Any) -> None:
         allowed = frozenset(
-            reason for name, reason in ALLOWABLE.items() if options.pop(f"allow_{name}")
+            each.reason for name, each in ALLOWABLE.items() if options.pop(f"allow_{name}")
         )
         command(*args, terms=Terms(margin, allowed), **options)
 
-    for name, (flag, text) in reversed(_ALLOW.items()):
-        with_terms = click.option(flag, f"allow_{name}", is_flag=True, help=text)(with_terms)
+    for name, each in reversed(list(ALLOWABLE.items())):
+        flag = click.option(each.option, f"allow_{name}", is_flag=True, help=each.help)
+        with_terms = flag(with_terms)
     return click.option(
         "--margin",
         type=click.IntRange(0),
@@ -94,8 +87,40 @@ def terms_parameters(terms: Terms, since_ms: int) -> dict[str, int | bool]:
     """The same as parameters of a question to an exporter."""
     # Whole seconds, rounded up: a later limit is on the safe side.
     since = {} if since_ms == UNKNOWN else {"since": -(-since_ms // 1_000)}
-    allowed = {f"allow_{name}": True for name, each in ALLOWABLE.items() if each in terms.allowed}
+    allowed = {
+        f"allow_{name}": True for name, each in ALLOWABLE.items() if each.reason in terms.allowed
+    }
     return {"margin": terms.margin, **allowed, **since}
+
+
+def answered(
+    ctx: click.Context, by_bus: Callable[[Config], Any], path: str, parameters: Parameters,
+    form: Any, is_enough: Callable[[Any], bool], wait_ms: int, url: str | None, at: Moment | None,
+    *, past_too: bool,
+) -> Any:  # fmt: skip
+    """The answer of the bus or of an exporter. Without one, the command exits as if unknown.
+
+    Unless ``past_too``, what shows the past alone is refused where --at does not ask about it.
+    """
+    try:
+        moment = at_parameters(url, at)
+        if moment and wait_ms:
+            raise MomentError("--wait cannot be combined with --at")
+        config = load(ctx.obj) if url is None else None
+
+        def once() -> Any:
+            if config is not None:
+                return by_bus(config)
+            return ask(str(url), path, {**parameters, **moment}, form)
+
+        answer = ask_until(once, is_enough, wait_ms)
+        if "at" in answer and not moment and not past_too:
+            raise MomentError(f"{url} shows the past: --at asks about it")
+    except UserError as error:  # a script must not read it as "unsafe" or "safe"
+        click.echo(f"Error: {error}", err=True)
+        ctx.exit(EXIT_CODES["unknown"])
+    note_moment(answer)
+    return answer
 
 
 def ask_until(ask: Callable[[], T], is_enough: Callable[[T], bool], wait_ms: int) -> T:

@@ -10,8 +10,8 @@ from typing import Any, Literal, TextIO
 import msgspec
 
 from streaming.bus import bus_topics
-from streaming.bus.keys import Record
 from streaming.bus.reader import Reader
+from streaming.bus.record import Record
 from streaming.runtime.config import Config
 from twin.arrays.plain import counted
 from twin.engine import frames

@@ -21,7 +21,7 @@ from streaming.bus.bus_topics import own_topics
 from streaming.bus.view import ClusterView
 from streaming.cli.exporter_client import ask, at_option, at_parameters, note_moment, url_option
 from streaming.cli.options import option
-from streaming.history.moments import Moment
+from streaming.history.moment import Moment
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer, WhatIfError
 from streaming.questions.question import Question

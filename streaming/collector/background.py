@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Generic, Self, TypeVar
 
 from streaming.collector.source import Source
-from streaming.collector.wire.brokers import Address
+from streaming.collector.wire.connections import Address
 
 Round = TypeVar("Round")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from streaming.collector.about import BROKER
 from streaming.collector.problem import timeout
-from streaming.collector.wire.brokers import BrokerConnections, BrokerResponse, RequestFactory
+from streaming.collector.wire.connections import BrokerConnections, BrokerResponse, RequestFactory
 from streaming.runtime.deadline import Deadline
 from twin.declarations.table import UNKNOWN
 

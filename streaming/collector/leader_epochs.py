@@ -21,7 +21,7 @@ from streaming.collector.context import CycleContext
 from streaming.collector.denied import DeniedTopics
 from streaming.collector.listing import ListedPlacement, PartitionListing
 from streaming.collector.problem import Problem, is_lasting
-from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.wire.connections import EncodedRequest, Versions, negotiate_version
 from streaming.runtime.deadline import Deadline
 
 _LOWEST: Final = 2

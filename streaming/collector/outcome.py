@@ -16,7 +16,7 @@ from streaming.collector.about import About, Needed
 from streaming.collector.problem import NOT_OFFERED, Problem
 from streaming.collector.source import Source
 from streaming.collector.sources import SOURCES
-from streaming.collector.wire.brokers import Versions, negotiate_version
+from streaming.collector.wire.connections import Versions, negotiate_version
 from twin.arrays.plain import counted
 from twin.declarations.table import NO_BROKER
 

@@ -18,7 +18,7 @@ from streaming.collector.denied import RETRY_DENIED_MS
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading
 from streaming.collector.settings.eligibility_file import EligibilityFile
-from streaming.collector.wire.brokers import Address, EncodedRequest
+from streaming.collector.wire.connections import Address, EncodedRequest
 from streaming.runtime.config import Config
 
 

@@ -14,7 +14,7 @@ from streaming.runtime.errors import UserError
 from streaming.runtime.plugins import catalog_of
 
 if TYPE_CHECKING:
-    from streaming.history.archive.past import ArchivePast
+    from streaming.history.archive.archive_past import ArchivePast
 
 log = structlog.get_logger("exporter")
 
@@ -32,8 +32,8 @@ def past_of(config: Config) -> ArchivePast | None:
     if not config.archive.path:
         return None
     try:
+        from streaming.history.archive.archive_past import ArchivePast
         from streaming.history.archive.delta import ArchiveTables
-        from streaming.history.archive.past import ArchivePast
     except ModuleNotFoundError as missing:
         raise ArchiveMissing(
             f"archive.path is set, but {missing.name} is not installed: "
@@ -61,7 +61,7 @@ def looking(past: ArchivePast | None) -> Iterator[None]:
 
 
 def _look(past: ArchivePast, ended: threading.Event) -> None:
-    from streaming.history.archive.past import LOOK_EVERY_S
+    from streaming.history.archive.archive_past import LOOK_EVERY_S
 
     said = ""
     while not ended.is_set():

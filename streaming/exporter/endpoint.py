@@ -9,7 +9,7 @@ A positional parameter is one of
     Request         the request itself
 
 A keyword parameter is what is given in the path, the query or a header, as
-``streaming.questions.signature`` explains. The return type is the form of the answer.
+``streaming.questions.arguments`` explains. The return type is the form of the answer.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from streaming.exporter.schemas import ref
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.exporter.web.access import Role
-from streaming.history.moments import AT, AT_NAME
+from streaming.history.moment import AT, AT_NAME
+from streaming.questions.arguments import signature_of
 from streaming.questions.parameters import InputParameter, Schema, read_all
-from streaming.questions.signature import signature_of
 from twin.engine.catalog import Catalog
 
 Values = Mapping[str, Any]

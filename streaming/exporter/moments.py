@@ -13,8 +13,8 @@ from starlette.responses import Response
 
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values
-from streaming.exporter.source import ViewSource, wall_clock_ms
-from streaming.history.moments import AT_NAME, Moment, MomentError, checked_in, how_known, time_text
+from streaming.exporter.view_source import ViewSource, wall_clock_ms
+from streaming.history.moment import AT_NAME, Moment, MomentError, checked_in, how_known, time_text
 from streaming.history.past import Past, PastView
 from streaming.runtime.errors import UserError
 from streaming.runtime.lru_cache import LruCache

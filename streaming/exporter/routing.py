@@ -17,7 +17,7 @@ from streaming.exporter.answers import RefusedError, compressed, error_answer, j
 from streaming.exporter.endpoint import Endpoint, Runs
 from streaming.exporter.moments import Moments
 from streaming.exporter.web.access import may
-from streaming.history.moments import AT_NAME
+from streaming.history.moment import AT_NAME
 from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
 
 QUESTIONS_AT_ONCE: Final = 2

@@ -11,11 +11,12 @@ from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
-from streaming.exporter.views import api as api_views
+from streaming.exporter.views import cluster as cluster_views
 from streaming.exporter.views import disk_full, disk_help, group_page
 from streaming.exporter.views import groups as groups_views
 from streaming.exporter.views import log_dirs as log_dir_views
 from streaming.exporter.views.filling import NAMED
+from streaming.exporter.views.partitions import api_tables
 from streaming.questions import QUESTIONS
 from streaming.questions.parameters import Schema
 from twin.declarations.table import Column, PartitionTable, ReplicaTable, Table
@@ -98,7 +99,7 @@ _ABOUT_ANSWER: Final[Mapping[str, Schema]] = {
 def components(catalog: Catalog, forms: Iterable[Any]) -> dict[str, Any]:
     """All schemas by name; ``forms`` are the types of answers of endpoints."""
     answers = [each.form for each in QUESTIONS.values()]
-    parts = (api_views.ClusterFacts, disk_help.Help, group_page.GroupLeader)
+    parts = (cluster_views.ClusterFacts, disk_help.Help, group_page.GroupLeader)
     _, typed = msgspec.json.schema_components([*forms, *parts, *answers], ref_template=_REF)
     facts = typed.pop("ClusterFacts")
     typed["LossEffect"]["properties"]["partitions"] = listed(ref("Loss"))
@@ -168,7 +169,7 @@ def _described(schema: Schema, column: Column) -> Schema:
 def _table_fields(catalog: Catalog, base: type[Table]) -> dict[str, Schema]:
     """Columns of the object itself, and objects of columns."""
     fields: dict[str, Schema] = {}
-    for table in api_views.api_tables(catalog, base):
+    for table in api_tables(catalog, base):
         name, _, rule = (table.api or "").partition(".")
         if rule:
             whole = fields.setdefault(name, obj({}, what=f"{about(table)}, by election rule"))
@@ -203,7 +204,7 @@ def _prediction() -> Schema:
 
 def broker_fields() -> dict[str, Schema]:
     """A broker's own fields, from its columns; a missing rack or host is null."""
-    columns = {c.name: column_schema(c) for c in api_views.broker_columns()}
+    columns = {c.name: column_schema(c) for c in cluster_views.broker_columns()}
     return columns | {name: nullable(columns[name]) for name in ("rack", "host")}
 
 
@@ -370,7 +371,7 @@ def _loss(catalog: Catalog) -> Schema:
 def _sums(catalog: Catalog, level: str) -> dict[str, Schema]:
     """The metrics of that level, by name: numbers, or nested objects, one level for each label."""
     sums: dict[str, Schema] = {}
-    for metric in api_views.summed_metrics(catalog, level):
+    for metric in cluster_views.summed_metrics(catalog, level):
         schema = nullable(NUMBER)  # JSON cannot express infinity
         for _ in metric.labels:
             schema = {"type": "object", "additionalProperties": schema}

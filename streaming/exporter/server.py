@@ -21,20 +21,20 @@ from streaming.bus.reader import Reader, Start
 from streaming.bus.shards import with_shards_of_snapshots
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.exporter.agents.door import why_closed
-from streaming.exporter.api import application
 from streaming.exporter.archived import looking, past_of
 from streaming.exporter.events.asked import AskedGate, sending
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition, Renderer
-from streaming.exporter.source import ViewSource, wall_clock_ms
+from streaming.exporter.view_source import ViewSource, wall_clock_ms
+from streaming.exporter.web_application import application
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
-from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.plugins import catalog_of
 from streaming.runtime.ports.sockets import url_of
 from streaming.serving.certificate import certificate_of
-from streaming.serving.server import Server, listen
+from streaming.serving.http_server import Server, listen
 
 EVENTS_READ_BACK: Final = 10_000
 """Events of each partition that a restart counts again: counters should not start at zero."""

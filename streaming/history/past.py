@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from streaming.bus.view import ClusterView
-from streaming.history.changes import ChangeTimes
+from streaming.history.change_times import ChangeTimes
 from streaming.history.span import Span
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from streaming.bus.view import view_of
-from streaming.history.moments import checked_in
+from streaming.history.moment import checked_in
 from streaming.history.past import PastView
 from streaming.history.span import Span
 from streaming.history.stepping import States, nothing_yet, stepped

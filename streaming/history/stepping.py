@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from streaming.bus.keys import key
+from streaming.bus.record import key
 from twin.batch import sorted_frames, step_cycle, usable_remote
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.engine.catalog import Catalog
 from twin.engine.frames import Frame, InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log import segment_store
 from twin.remote_log.segment_store import SegmentStore
 from twin.step import count_skipped, step_segments

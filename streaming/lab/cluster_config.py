@@ -1,6 +1,6 @@
 """The layout of a local cluster, and the configuration files of its nodes.
 
-Knows ids, ports and settings. Starts no processes; ``cluster.py`` does.
+Knows ids, ports and settings. Starts no processes; ``local_cluster.py`` does.
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ from typing import Any, Final
 import click
 from kafka.errors import KafkaError
 
-from streaming.lab.cluster import ClusterError, LocalCluster
 from streaming.lab.cluster_config import MAX_NODES, ClusterLayout, load
 from streaming.lab.consumers import Consumers
+from streaming.lab.local_cluster import ClusterError, LocalCluster
 from streaming.lab.traffic import STEADY, Traffic
 from streaming.runtime import jars
 from streaming.runtime.errors import UserError
-from streaming.runtime.health import touch_liveness_file
 from streaming.runtime.kafka import clients
+from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.stop import on_stop_signal
 from streaming.runtime.terminal import table, width_of
 

@@ -24,13 +24,13 @@ import msgspec
 from kafka.errors import KafkaError
 
 from streaming.lab import class_archive, prometheus
-from streaming.lab.cluster import LocalCluster
 from streaming.lab.cluster_config import ClusterLayout
 from streaming.lab.consumers import Consumers
+from streaming.lab.local_cluster import LocalCluster
 from streaming.lab.screen import draw
 from streaming.lab.scripts.by_name import SCRIPTS
-from streaming.lab.scripts.report import as_text, report_since
 from streaming.lab.scripts.scenarios import LAG_MS
+from streaming.lab.scripts.script_report import as_text, report_since
 from streaming.lab.scripts.stage import ScriptFailed, Stage
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
 from streaming.runtime import jars

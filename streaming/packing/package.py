@@ -9,7 +9,7 @@ from typing import Final
 
 from streaming.packing import environment
 from streaming.packing.distributions import PackingError
-from streaming.packing.lines import JARS, LOGGING, SCRIPT, Package, kind, line
+from streaming.packing.submit_lines import JARS, LOGGING, SCRIPT, Package, kind, line
 from streaming.runtime import jars
 
 _LOGGING: Final = Path(__file__).with_name(LOGGING)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, KafkaError
 
-from streaming.plans.plan import NotAllowed, PartitionChange, PlanError
+from streaming.plans.plan import NotAllowed, PlanError, PlannedChange
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka import clients
@@ -80,7 +80,7 @@ class Admin:
                 )
         return None
 
-    def reorder(self, change: PartitionChange, within_s: float) -> None:
+    def reorder(self, change: PlannedChange, within_s: float) -> None:
         """Set the planned order of the partition, and wait until Kafka has it.
 
         Raises:
@@ -102,7 +102,7 @@ class Admin:
             f"{change}: Kafka does not have the new order after {within_s:.0f} s",
         )
 
-    def elect_preferred(self, change: PartitionChange, within_s: float) -> None:
+    def elect_preferred(self, change: PlannedChange, within_s: float) -> None:
         """Hold a preferred election, and wait until the planned leader leads.
 
         Raises:

@@ -16,7 +16,7 @@ from typing import Final
 
 from streaming.plans.admin import Admin, ChangeRefused, LivePartition
 from streaming.plans.journal import Act, Journal
-from streaming.plans.plan import Key, PartitionChange, Plan
+from streaming.plans.plan import Key, Plan, PlannedChange
 from streaming.runtime.deadline import Deadline
 from twin.declarations.table import NO_BROKER
 
@@ -46,7 +46,7 @@ class ChangeOutcome(Enum):
 class ChangeResult:
     """A change and its outcome."""
 
-    change: PartitionChange
+    change: PlannedChange
     outcome: ChangeOutcome
     detail: str = ""
 
@@ -78,7 +78,7 @@ class Applier:
     ) -> None:
         self._admin, self._journal, self._limit, self._stop = admin, journal, limit, stop
 
-    def apply(self, changes: Iterable[PartitionChange], act: Act = "order") -> list[ChangeResult]:
+    def apply(self, changes: Iterable[PlannedChange], act: Act = "order") -> list[ChangeResult]:
         """Apply the changes in order, as far as the rate allows now, until the stop.
 
         Raises:
@@ -121,7 +121,7 @@ class Applier:
         missed = [ChangeResult(c, ChangeOutcome.INTERRUPTED) for c in left if c.key not in settled]
         return [*settled.values(), *missed]
 
-    def restore_all(self, originals: Iterable[PartitionChange]) -> list[ChangeResult]:
+    def restore_all(self, originals: Iterable[PlannedChange]) -> list[ChangeResult]:
         """Restore the recorded orders of partitions, whatever their present order is.
 
         Raises:
@@ -136,7 +136,7 @@ class Applier:
             results += self.apply([reversal(original, live)], "restore")
         return results
 
-    def _one(self, change: PartitionChange, act: Act) -> ChangeResult:
+    def _one(self, change: PlannedChange, act: Act) -> ChangeResult:
         live = self._admin.read(*change.key)
         if live is None or live.topic_id != change.topic_id:
             return ChangeResult(change, ChangeOutcome.GONE)
@@ -157,7 +157,7 @@ class Applier:
         return ChangeResult(change, ChangeOutcome.DONE)
 
 
-def reversal(original: PartitionChange, live: LivePartition | None) -> PartitionChange:
+def reversal(original: PlannedChange, live: LivePartition | None) -> PlannedChange:
     """The change from Kafka's present order back to the original one.
 
     It also moves the leadership back, if the replica in slot 0 was the leader.
@@ -181,7 +181,7 @@ def reversal(original: PartitionChange, live: LivePartition | None) -> Partition
     )
 
 
-def _reason_against(change: PartitionChange, live: LivePartition) -> ChangeOutcome | None:
+def _reason_against(change: PlannedChange, live: LivePartition) -> ChangeOutcome | None:
     """Why the change must not or need not be made; None if it should be made."""
     if live.is_reassigning:
         return ChangeOutcome.REASSIGNING

@@ -8,8 +8,8 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.plans.plan import (
-    PartitionChange,
     Plan,
+    PlannedChange,
     changes_of,
     fresh_states,
     undone_lines,
@@ -18,7 +18,7 @@ from streaming.plans.plan import (
 from streaming.questions.answer import broker_or_nobody, brokers_of, check_broker, listed
 from twin.arrays.plain import counted
 from twin.declarations.table import Int32, Int64
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.demote import Demotion, demote, leaders_of
 from twin.questions.load import above_capacity_after_moves, peaks_of, text_of_share
 from twin.rules.load.peaks import CarriedPeaks
@@ -40,7 +40,7 @@ def plan_demote(view: ClusterView, now_ms: int, broker: int) -> Plan:
     leaders = sum((leaders_of(state, ids) for state in states), np.zeros(len(ids), np.int64))
     led_before = leaders
     demotions, leaders, above = _spread(states, broker, ids, led_before, peaks_of(view.cluster))
-    changes: list[PartitionChange] = []
+    changes: list[PlannedChange] = []
     for state, each in zip(states, demotions, strict=True):
         changes += changes_of(state, each.changes, each.elect.tolist())
     undone = undone_names(zip(states, (each.obstacles for each in demotions), strict=True))
@@ -95,7 +95,7 @@ def _capacity_lines(above: Mapping[int, float]) -> list[str]:
     return [f"No spread keeps every broker within its capacity: then above it {', '.join(names)}."]
 
 
-def _lines(broker: int, changes: Sequence[PartitionChange]) -> list[str]:
+def _lines(broker: int, changes: Sequence[PlannedChange]) -> list[str]:
     moved = sum(change.leader == broker for change in changes)
     moving = counted(
         moved,
@@ -124,7 +124,7 @@ def _leaders_line(brokers: Int32, before: Int64, after: Int64) -> str:
     return f"Leaders by broker, now and then: {counts}."
 
 
-def _row(change: PartitionChange) -> tuple[str, ...]:
+def _row(change: PlannedChange) -> tuple[str, ...]:
     return (
         str(change),
         broker_or_nobody(change.leader),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from streaming.bus import bus_topics
 from streaming.bus.sender import Sender
 from streaming.plans.journal import Act
-from streaming.plans.plan import PartitionChange
-from streaming.questions.restart import RestartVerdict
+from streaming.plans.plan import PlannedChange
 from streaming.runtime.config import Config
 
 _GIVE_UP_MS: Final = 5_000
@@ -21,13 +21,13 @@ _TEXTS: Final[dict[Act, str]] = {
 }
 
 
-def text(act: Act, change: PartitionChange) -> str:
+def text(act: Act, change: PlannedChange) -> str:
     """A sentence for people."""
     before, after = list(change.replicas), list(change.planned)
     return _TEXTS[act].format(p=change, before=before, after=after)
 
 
-def event(cluster: str, act: Act, change: PartitionChange, at_ms: int) -> tuple[bytes, bytes]:
+def event(cluster: str, act: Act, change: PlannedChange, at_ms: int) -> tuple[bytes, bytes]:
     """Key and value of a change that was made."""
     before, after = list(change.replicas), list(change.planned)
     value = {
@@ -44,7 +44,7 @@ def event(cluster: str, act: Act, change: PartitionChange, at_ms: int) -> tuple[
     return f"{cluster}/{change}".encode(), msgspec.json.encode(value)
 
 
-def send(config: Config, sender: Sender, act: Act, change: PartitionChange, at_ms: int) -> None:
+def send(config: Config, sender: Sender, act: Act, change: PlannedChange, at_ms: int) -> None:
     """Write the event.
 
     Raises:
@@ -55,7 +55,7 @@ def send(config: Config, sender: Sender, act: Act, change: PartitionChange, at_m
     sender.flush(_GIVE_UP_MS)
 
 
-def judged(cluster: str, verdict: RestartVerdict, at_ms: int) -> tuple[bytes, bytes]:
+def judged(cluster: str, verdict: Mapping[str, Any], at_ms: int) -> tuple[bytes, bytes]:
     """Key and value of a verdict that somebody asked the gate for. It does not say who."""
     brokers = verdict["brokers"]
     names = " and ".join(map(str, brokers))
@@ -77,7 +77,7 @@ def judged(cluster: str, verdict: RestartVerdict, at_ms: int) -> tuple[bytes, by
     return f"{cluster}/gate".encode(), msgspec.json.encode(value)
 
 
-def send_judged(config: Config, verdict: RestartVerdict, at_ms: int) -> None:
+def send_judged(config: Config, verdict: Mapping[str, Any], at_ms: int) -> None:
     """Write the event of a verdict.
 
     Raises:

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from streaming.plans.plan import PartitionChange, Plan, PlanError
+import msgspec
+
+from streaming.plans.plan import Plan, PlanError, PlannedChange
 from twin.declarations.table import NO_BROKER
 
 REASSIGNMENT: Final = "reassignment.json"
@@ -55,7 +57,7 @@ def _reassign(file: Path, moves_data: bool) -> str:
     )
 
 
-def reassignment(changes: Iterable[PartitionChange]) -> dict[str, Any]:
+def reassignment(changes: Iterable[PlannedChange]) -> dict[str, Any]:
     """The input of kafka-reassign-partitions.sh."""
     return {
         "version": 1,
@@ -66,12 +68,12 @@ def reassignment(changes: Iterable[PartitionChange]) -> dict[str, Any]:
     }
 
 
-def to_elect(changes: Iterable[PartitionChange]) -> list[PartitionChange]:
+def to_elect(changes: Iterable[PlannedChange]) -> list[PlannedChange]:
     """The changes after which another replica is elected."""
     return [c for c in changes if c.elect not in (NO_BROKER, c.leader)]
 
 
-def election(changes: Iterable[PartitionChange]) -> dict[str, Any]:
+def election(changes: Iterable[PlannedChange]) -> dict[str, Any]:
     """The input of kafka-leader-election.sh."""
     return {"partitions": [{"topic": c.topic, "partition": c.partition} for c in changes]}
 
@@ -86,36 +88,19 @@ def restoration(plan: Plan) -> dict[str, Any]:
     }
 
 
-def as_json(change: PartitionChange) -> dict[str, Any]:
+def as_json(change: PlannedChange) -> dict[str, Any]:
     """A change as a value that ``change_from`` reads."""
-    return {
-        "topic": change.topic,
-        "topic_id": change.topic_id,
-        "partition": change.partition,
-        "replicas": list(change.replicas),
-        "planned": list(change.planned),
-        "leader": change.leader,
-        "leader_epoch": change.leader_epoch,
-        "elect": change.elect,
-    }
+    value: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(change))
+    return value
 
 
-def change_from(value: Mapping[str, Any]) -> PartitionChange:
+def change_from(value: Mapping[str, Any]) -> PlannedChange:
     """The change that ``as_json`` wrote.
 
     Raises:
-        KeyError, TypeError, ValueError: it is not such a value.
+        ValueError: it is not such a value.
     """
-    return PartitionChange(
-        topic=str(value["topic"]),
-        topic_id=str(value["topic_id"]),
-        partition=int(value["partition"]),
-        replicas=tuple(int(broker) for broker in value["replicas"]),
-        planned=tuple(int(broker) for broker in value["planned"]),
-        leader=int(value["leader"]),
-        leader_epoch=int(value["leader_epoch"]),
-        elect=int(value["elect"]),
-    )
+    return msgspec.convert(value, PlannedChange)
 
 
 def _write(path: Path, value: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from streaming.plans.files import as_json, change_from
-from streaming.plans.plan import Key, PartitionChange, PlanError
+from streaming.plans.plan import Key, PlanError, PlannedChange
 
 FILE: Final = "journal.jsonl"
 
@@ -52,11 +52,11 @@ class Journal:
             self._file.close()
             raise PlanError(f"{self.path} is in use by another plan") from None
 
-    def begin(self, act: Act, change: PartitionChange, at_ms: int) -> None:
+    def begin(self, act: Act, change: PlannedChange, at_ms: int) -> None:
         """Note that the request for the change is sent next."""
         self._append({"state": "begun", "act": act, "at_ms": at_ms, **as_json(change)})
 
-    def done(self, act: Act, change: PartitionChange, at_ms: int) -> None:
+    def done(self, act: Act, change: PlannedChange, at_ms: int) -> None:
         """Note that Kafka has the new order, and the new leader if one was to be elected."""
         self._append({"state": "done", "act": act, "at_ms": at_ms, **as_json(change)})
 
@@ -78,7 +78,7 @@ def _cut_torn_line(path: Path) -> None:
     os.truncate(path, content.rfind(b"\n") + 1)
 
 
-def read(path: Path) -> tuple[str, dict[Key, PartitionChange]]:
+def read(path: Path) -> tuple[str, dict[Key, PlannedChange]]:
     """The cluster, and the changes to restore by partition, from a journal or a restore file.
 
     Several changes of a partition are merged, from its first order to the last planned one.
@@ -100,8 +100,8 @@ def read(path: Path) -> tuple[str, dict[Key, PartitionChange]]:
         raise PlanError(f"{path} is neither a journal of a plan nor a restore file") from None
 
 
-def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, PartitionChange]:
-    changed: dict[Key, PartitionChange] = {}
+def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, PlannedChange]:
+    changed: dict[Key, PlannedChange] = {}
     for line in lines:
         change = change_from(line)
         if line["act"] == "restore":
@@ -110,7 +110,7 @@ def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, PartitionChange]:
             continue
         first = changed.get(change.key)
         if first is not None and first.topic_id == change.topic_id:
-            change = PartitionChange(
+            change = PlannedChange(
                 first.topic, first.topic_id, first.partition, first.replicas, change.planned,
                 first.leader, first.leader_epoch, change.elect,
             )  # fmt: skip

@@ -8,8 +8,8 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.plans.plan import (
-    PartitionChange,
     Plan,
+    PlannedChange,
     changes_of,
     fresh_states,
     undone_lines,
@@ -18,7 +18,7 @@ from streaming.plans.plan import (
 from streaming.questions.answer import broker_or_nobody, listed
 from twin.arrays import plain
 from twin.declarations.table import NO_BROKER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.order import Order, order
 from twin.plans.reordering import Obstacle
 from twin.rules.tiering.coverage import Coverage
@@ -35,7 +35,7 @@ def plan_order(view: ClusterView, now_ms: int, *, preferred: bool = False) -> Pl
     """
     states = fresh_states(view, now_ms)
     orders = [order(state, preferred=preferred) for state in states]
-    changes: list[PartitionChange] = []
+    changes: list[PlannedChange] = []
     rows: list[tuple[str, ...]] = []
     for state, each in zip(states, orders, strict=True):
         them = list(changes_of(state, each.changes))
@@ -54,7 +54,7 @@ def plan_order(view: ClusterView, now_ms: int, *, preferred: bool = False) -> Pl
     )
 
 
-def _row(change: PartitionChange, those: Order, i: int) -> tuple[str, ...]:
+def _row(change: PlannedChange, those: Order, i: int) -> tuple[str, ...]:
     balanced = int(those.then.balanced[i])
     return (
         str(change),
@@ -88,7 +88,7 @@ def _successor(leader: int, coverage: int) -> str:
 def _lines(
     states: Sequence[ShardState],
     orders: Sequence[Order],
-    changes: Sequence[PartitionChange],
+    changes: Sequence[PlannedChange],
     undone: Mapping[str, Sequence[str]],
 ) -> list[str]:
     cold = sum(int((each.now.coverage == Coverage.COLD).sum()) for each in orders)

@@ -10,8 +10,8 @@ import numpy as np
 from streaming.bus.view import ClusterView
 from streaming.plans.placed import Placed, copied_line, reach_rows
 from streaming.plans.plan import (
-    PartitionChange,
     Plan,
+    PlannedChange,
     changes_of,
     fresh_states,
     undone_lines,
@@ -23,7 +23,7 @@ from streaming.questions.room.words import room_lines
 from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 from twin.declarations.table import Bool, Float64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.moving import obstacles
 from twin.plans.placement import Harm, Placement, reach
 from twin.plans.reordering import Obstacle, Reordering
@@ -68,7 +68,7 @@ def plan_place(view: ClusterView, now_ms: int, *, most: int = DEFAULT_STEPS) -> 
     added = now.added(then)
     row = np.flatnonzero(added)
     before, after = placed.ids(now.place[row]), placed.ids(then.place[row])
-    changes: list[PartitionChange] = []
+    changes: list[PlannedChange] = []
     for state, rows in placed.shards(row):
         here = slice(len(changes), len(changes) + len(rows))
         changes += changes_of(state, Reordering(rows, before[here], after[here]))
@@ -123,7 +123,7 @@ def _terms(placed: Placed, kept: Sequence[Mapping[Obstacle, Bool]]) -> SwapTerms
 
 
 def _rows(
-    now: Placement, then: Placement, changes: Sequence[PartitionChange], size: Float64
+    now: Placement, then: Placement, changes: Sequence[PlannedChange], size: Float64
 ) -> list[tuple[str, ...]]:
     """One row below ``HEADER`` for each changed partition."""
     suffers = [each.harm(each.in_rack().max(axis=1, initial=0)) for each in (now, then)]

@@ -14,7 +14,7 @@ from streaming.runtime.quantities import size_text
 from twin.arrays.plain import counted
 from twin.arrays.slots import any_slot
 from twin.declarations.table import NO_BROKER, UNKNOWN, Float64, Int32, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.placement import Placement, Reach, placement
 from twin.questions.incoming import copied_bytes
 from twin.rules.brokers.racks import rack_names, racks_of

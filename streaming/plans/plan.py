@@ -14,7 +14,7 @@ from streaming.questions.room.data import RoomOnBroker
 from streaming.runtime.errors import UserError
 from twin.arrays.plain import counted
 from twin.declarations.table import NO_BROKER, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.reordering import Obstacle, Reordering
 from twin.tables.state import PartitionIndex, Partitions, Topics
 
@@ -30,8 +30,12 @@ class NotAllowed(PlanError):  # noqa: N818 - said to a person
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionChange:
-    """One partition of a plan. Both orders have the same replicas, but for ``plan place``."""
+class PlannedChange:
+    """One partition: the order of its replicas now and as planned, and whom to elect then.
+
+    Both orders have the same replicas, but for ``plan place``. ``elect`` is -1 where nobody is
+    elected.
+    """
 
     topic: str
     topic_id: str
@@ -40,7 +44,7 @@ class PartitionChange:
     planned: tuple[int, ...]
     leader: int
     leader_epoch: int
-    elect: int = NO_BROKER  # the leader to elect afterwards, if not the present one
+    elect: int  # the leader to elect afterwards, if not the present one
 
     @property
     def key(self) -> Key:
@@ -58,7 +62,7 @@ class Plan:
     name: str
     cluster: str
     observed_at_ms: int
-    changes: tuple[PartitionChange, ...]
+    changes: tuple[PlannedChange, ...]
     lines: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
@@ -84,13 +88,13 @@ def fresh_states(view: ClusterView, now_ms: int) -> list[ShardState]:
 
 def changes_of(
     state: ShardState, those: Reordering, elect: Sequence[int] = ()
-) -> Iterator[PartitionChange]:
+) -> Iterator[PlannedChange]:
     """The changes of one shard, with the leader to elect by row of the reordering."""
     partitions, ids = state[Partitions], state[Topics].topic_id[state[PartitionIndex].topic_index]
     names = partition_keys(state, those.row)
     for i, row in enumerate(those.row.tolist()):
         topic, number = names[i]
-        yield PartitionChange(
+        yield PlannedChange(
             topic=topic,
             topic_id=str(UUID(bytes=ids[row])),
             partition=number,

@@ -23,7 +23,7 @@ from streaming.plans.apply import Applier, ChangeOutcome, ChangeResult, RateLimi
 from streaming.plans.journal import Act, Journal
 from streaming.plans.lock import LockTaken, WatchLock
 from streaming.plans.order import plan_order
-from streaming.plans.plan import Key, NotAllowed, PartitionChange, Plan, PlanError, partition_keys
+from streaming.plans.plan import Key, NotAllowed, Plan, PlanError, PlannedChange, partition_keys
 from streaming.runtime.config import Config
 from twin.arrays.plain import counted
 from twin.plans.restore import is_all_warm
@@ -117,9 +117,7 @@ class _Rounds:
                 self.say_once(f"refused: {result.detail}")
 
 
-def _restorable(
-    view: ClusterView, changed: Mapping[Key, PartitionChange]
-) -> Iterator[PartitionChange]:
+def _restorable(view: ClusterView, changed: Mapping[Key, PlannedChange]) -> Iterator[PlannedChange]:
     """Original orders of partitions whose replicas are all warm.
 
     A partition that got another order since, from somebody else, is not restored.
@@ -137,7 +135,7 @@ def _restorable(
                 )
 
 
-def _summary(plan: Plan, changed: Mapping[Key, PartitionChange]) -> str:
+def _summary(plan: Plan, changed: Mapping[Key, PlannedChange]) -> str:
     unhelped = sum(len(names) for names in plan.undone.values())
     return (
         f"{counted(len(changed), 'partition has', 'partitions have')} an order of this watch; "

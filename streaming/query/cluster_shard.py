@@ -21,15 +21,15 @@ import structlog
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.connection import BusError
 from streaming.bus.sender import Sender
 from streaming.bus.snapshots import newest_of_cluster
-from streaming.query import events
+from streaming.query import event_rows
 from streaming.query.processor import REPORTS
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
-from twin.cluster import empty_cluster, step_cluster
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine import codec, frames
 from twin.engine.frames import Frame, InvalidFrame
 
@@ -77,10 +77,10 @@ class ClusterShard:
                 return
             self._state = after
             for message in codec.encode_parts(after):
-                key = keys.key(self._cluster, after.shard)
+                key = record.key(self._cluster, after.shard)
                 self._sender.send(self._topics.snapshots, key, message)
             for change in changes:
-                event_key, value = events.changed(change)
+                event_key, value = event_rows.changed(change)
                 self._sender.send(self._topics.events, event_key.encode(), value)
         except (BusError, InvalidFrame) as error:
             if str(error) != self._failure:  # log each cause once

@@ -12,8 +12,8 @@ from typing import Any, Final
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from streaming.query.logins.iam import options as iam_options
 from streaming.query.logins.jaas import jaas
+from streaming.query.logins.java_iam import options as iam_options
 from streaming.query.logins.token_endpoint import endpoint_of
 from streaming.query.private_keys import KeyFormatError, pkcs8, require_pair
 from streaming.runtime.config import Config

@@ -18,18 +18,18 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from streaming.query import events
+from streaming.query import event_rows
 from streaming.query.state import memory
-from streaming.query.state.files import MessageFiles
-from streaming.query.state.shards import ShardStates, StoredState
+from streaming.query.state.stored_shards import ShardStates, StoredState
+from streaming.query.state.worker_files import MessageFiles
 from streaming.runtime.plugins import catalog
 from twin.batch import sorted_frames, step_cycle, usable_remote
-from twin.cluster import reports
+from twin.cluster_step import reports
 from twin.engine import frames
 from twin.engine.catalog import Catalog
 from twin.engine.changes import Change
 from twin.engine.frames import Frame, InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log import segment_store
 from twin.remote_log.segment_store import SegmentStore
 from twin.step import count_skipped, step_segments
@@ -98,10 +98,10 @@ class TwinProcessor(StatefulProcessor):
         try:
             stored = self._states.load(shard_key)
         except InvalidFrame as error:
-            yield self._event(*events.state_discarded(shard_key, error))
+            yield self._event(*event_rows.state_discarded(shard_key, error))
             return None
         for table in () if stored is None else stored.decoded.discarded:
-            yield self._event(*events.state_table_discarded(shard_key, table))
+            yield self._event(*event_rows.state_table_discarded(shard_key, table))
         return stored
 
     def _stored_segments(self, shard_key: str) -> Generator[Row, None, SegmentStore]:
@@ -111,7 +111,7 @@ class TwinProcessor(StatefulProcessor):
         try:
             return segment_store.decode(bytes(stored[0]))
         except InvalidFrame as error:
-            yield self._event(*events.state_discarded(shard_key, error))
+            yield self._event(*event_rows.state_discarded(shard_key, error))
             return {}
 
     def _with_segments(
@@ -148,9 +148,9 @@ class TwinProcessor(StatefulProcessor):
         self, shard_key: str, changes: Sequence[Change], refused: Refused
     ) -> Iterator[Row]:
         for row, error in refused:
-            yield self._event(*events.refused(shard_key, row, error))
+            yield self._event(*event_rows.refused(shard_key, row, error))
         for change in changes:
-            yield self._event(*events.changed(change))
+            yield self._event(*event_rows.changed(change))
 
     def _to_cluster(self, shard_key: str, state: ShardState) -> Iterator[Row]:
         """The shard's report to the cluster's own shard; the driver takes it out of the batch."""

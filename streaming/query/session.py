@@ -13,7 +13,7 @@ from typing import Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from streaming.query.logins import iam
+from streaming.query.logins import java_iam
 from streaming.query.state.checkpoint import require_shared
 from streaming.runtime import jars
 from streaming.runtime.config import Config
@@ -85,14 +85,14 @@ def spark_session(config: Config) -> Iterator[SparkSession]:
     if spark is not None:
         with _configured(spark, config):
             _require_shared(spark, config)
-            iam.tell_region(spark, config)
+            java_iam.tell_region(spark, config)
             yield spark
         return
     spark = _on_this_machine(config) if config.query.master else _on_platform(config)
     try:
         _choose_state_partitions(spark, config)
         _require_shared(spark, config)
-        iam.tell_region(spark, config)
+        java_iam.tell_region(spark, config)
         yield spark
     finally:
         spark.stop()
@@ -122,7 +122,7 @@ def _needed(config: Config) -> dict[str, str]:
 def _needed_at_start(config: Config) -> dict[str, str]:
     """The same, and settings that Spark reads only at the start of the context."""
     return _needed(config) | {
-        **iam.of_executors(config),
+        **java_iam.of_executors(config),
         "spark.shuffle.compress": "false",  # frames are compressed already
         "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
         # Otherwise a task that starts just after its stage is missing from Spark's status until the
@@ -219,7 +219,7 @@ def _of_this_machine(config: Config) -> dict[str, str]:
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
         "spark.sql.ui.retainedExecutions": "20",
-        "spark.jars": ",".join(map(str, [*jars.ensure("spark"), *iam.jars_for(config)])),
+        "spark.jars": ",".join(map(str, [*jars.ensure("spark"), *java_iam.jars_for(config)])),
         "spark.driver.memory": config.query.driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

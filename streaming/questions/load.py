@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypedDict
 
 import numpy as np
 
-from streaming.bus.quorum import elects
+from streaming.bus.quorum_view import elects
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer, brokers_of, listed
 from streaming.questions.loss import brokers_lost

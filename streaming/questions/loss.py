@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, TypedDict
 
 import numpy as np
 
-from streaming.bus.quorum import elects
+from streaming.bus.quorum_view import elects
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import (
     Answer,
@@ -16,10 +16,10 @@ from streaming.questions.answer import (
     broker_or_nobody,
     brokers_of,
     check_broker,
+    harm_lines,
     listed,
     safety_words,
 )
-from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.parameters import MAX_ROWS, limit, number, text
 from streaming.questions.question import question
 from streaming.questions.room.data import ReplacingBroker, room_of_replacing
@@ -28,10 +28,10 @@ from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from twin.arrays import keys, plain
 from twin.declarations.table import KAFKA, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
-from twin.questions.whatif_groups import hurt_by_loss, together
+from twin.questions.whatif_groups import HurtGroup, hurt_by_loss, together
 from twin.rules.election.next_leader import NOBODY
 from twin.rules.election.unclean_successors import SuccessorCosts
 from twin.rules.tiering.coverage import Coverage
@@ -252,6 +252,6 @@ def lose(
         "under_min_isr": sum(int(loss.under_min_isr.sum()) for loss in losses),
         "outcomes": _outcomes(states, losses, gone),
         "partitions": _worst(states, losses, limit),
-        "groups": [harm_data(each) for each in hurt],
+        "groups": hurt,
         "room": room_of_replacing(view, gone),
     }

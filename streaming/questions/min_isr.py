@@ -14,7 +14,7 @@ from streaming.questions.parameters import matches, number, pattern_of_names
 from streaming.questions.question import question
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN, Bool
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.questions.adds_up import AddsUp, same
 from twin.questions.min_isr import ClearedElrs, cleared_elrs, with_min_isr

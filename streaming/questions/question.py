@@ -13,7 +13,7 @@ return type is the form of the answer. A positional parameter is one of
     ClusterView     all shards, where their answers do not add up
     OwnTopics       names of the twin's topics, if the bus is on the cluster that is watched
 
-A keyword parameter is what a user gives, as ``signature`` explains.
+A keyword parameter is what a user gives, as ``arguments`` explains.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ import msgspec
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
+from streaming.questions.arguments import Signature, signature_of
 from streaming.questions.parameters import InputParameter
-from streaming.questions.signature import Signature, signature_of
 from twin.declarations.signature import DeclarationError
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 OwnTopics = Annotated[Collection[str], "names of the twin's topics"]
 
@@ -86,8 +86,8 @@ class Question:
 
         of_shards = ShardState in reads
         result = reduce(add, map(answer, view.states)) if of_shards else answer(None)
-        plain: dict[str, Any] = result
-        return plain if isinstance(result, dict) else msgspec.to_builtins(result, str_keys=True)
+        plain: dict[str, Any] = msgspec.to_builtins(result, str_keys=True)
+        return plain
 
 
 def question(

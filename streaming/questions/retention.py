@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Annotated, Any, Final, TypedDict
 
 from streaming.bus.view import ClusterView
-from streaming.questions.answer import Answer
-from streaming.questions.groups import HurtGroup, changed_data, harm_lines
+from streaming.questions.answer import Answer, harm_lines
 from streaming.questions.parameters import duration_ms, size_bytes
 from streaming.questions.question import question
 from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
-from twin.questions.whatif_groups import hurt_by_change, together
-from twin.questions.whatif_settings import LocalFootprint, local_footprint, with_local_retention
+from twin.questions import local_log
+from twin.questions.local_log import Footprint
+from twin.questions.whatif_groups import HurtByChange, hurt_by_change, together
 
 NO_LIMIT: Final = -1
 """A span without a limit, as Kafka writes it."""
-
-
-class Footprint(TypedDict):
-    """Replicas of tiered topics. Spans: null is unknown, -1 has no limit."""
-
-    replicas: int
-    cold: int
-    cold_for_good: int
-    bytes: int
-    shortest_span_ms: float | None
-    longest_span_ms: float | None
 
 
 class RetentionEffect(TypedDict):
@@ -39,7 +29,7 @@ class RetentionEffect(TypedDict):
 
     now: Footprint
     then: Footprint
-    groups: list[HurtGroup]
+    groups: list[HurtByChange]
 
 
 def _text(data: Mapping[str, Any]) -> Answer:
@@ -61,19 +51,15 @@ def _text(data: Mapping[str, Any]) -> Answer:
     )  # fmt: skip
 
 
-def _plain(footprint: LocalFootprint) -> Footprint:
-    return {
-        "replicas": footprint.replicas,
-        "cold": footprint.cold,
-        "cold_for_good": footprint.cold_for_good,
-        "bytes": footprint.bytes,
-        "shortest_span_ms": _span_ms(footprint.shortest_span_ms),
-        "longest_span_ms": _span_ms(footprint.longest_span_ms),
-    }
+def _told(footprint: Footprint) -> Footprint:
+    """The same, as JSON has numbers: null is unknown, and -1 has no limit."""
+    spans = (footprint.shortest_span_ms, footprint.longest_span_ms)
+    shortest, longest = map(_span_ms, spans)
+    return replace(footprint, shortest_span_ms=shortest, longest_span_ms=longest)
 
 
-def _span_ms(span_ms: float) -> float | None:
-    if math.isfinite(span_ms):
+def _span_ms(span_ms: float | None) -> float | None:
+    if span_ms is None or math.isfinite(span_ms):
         return span_ms
     return None if math.isnan(span_ms) else NO_LIMIT
 
@@ -102,8 +88,7 @@ def retention(
     are treated as truncated at once; raising the limit shows no effect until logs grow.
     """
     states = view.states
-    changed = [with_local_retention(state, local_ms, local_bytes) for state in states]
-    now, then = (reduce(add, map(local_footprint, each)) for each in (states, changed))
+    changed = [local_log.with_local_retention(state, local_ms, local_bytes) for state in states]
+    now, then = (reduce(add, map(local_log.local_footprint, each)) for each in (states, changed))
     hurt = together(map(hurt_by_change, states, changed))
-    groups = [changed_data(each) for each in hurt]
-    return {"now": _plain(now), "then": _plain(then), "groups": groups}
+    return {"now": _told(now), "then": _told(then), "groups": hurt}

@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
-from streaming.bus.quorum import silent_since_ms
+from streaming.bus.quorum_view import silent_since_ms
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
 from streaming.questions.headline.remote_storage import of_remote_storage
@@ -22,7 +22,7 @@ from streaming.runtime.quantities import utc_text
 from twin.arrays import keys
 from twin.arrays.plain import counted, enumerated
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.brokers.brokers import is_silent
 from twin.rules.election.redundancy import Redundancy, Spare
 from twin.tables.state import Brokers, PartitionIndex, Topics

@@ -14,33 +14,11 @@ from streaming.questions.question import question
 from streaming.runtime.quantities import size_text, span_text
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
-from twin.questions.whatif_settings import (
-    Eligibility,
-    eligibility,
-    of_topic,
-    topics_with_thresholds,
-)
+from twin.questions import local_log
+from twin.questions.local_log import Threshold
 from twin.tables.enums import CLUSTER_WIDE
 
 GRID: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-
-
-class Threshold(TypedDict):
-    """One threshold of KIP-1303 (-1: off), and what it does."""
-
-    local_log_ms: int
-    local_log_bytes: int
-    cold_replicas: int
-    cold_leaders: int
-    next_leaders_cold: int
-    moved_leaders: int
-    unreachable_partitions: int
-    rack_skew: float | None
-    leaders_by_rack: dict[str, int]
-    preferred_cold: int
-    preferred_eta_unknown: int
-    preferred_never_warm: int
-    balanced_in_s: float
 
 
 class Thresholds(TypedDict):
@@ -72,24 +50,6 @@ def _text(data: Mapping[str, Any]) -> Answer:
             for r in data["thresholds"]
         ],
     )  # fmt: skip
-
-
-def _threshold_row(one: Eligibility) -> Threshold:
-    return {
-        "local_log_ms": one.local_log_ms,
-        "local_log_bytes": one.local_log_bytes,
-        "cold_replicas": one.cold_replicas,
-        "cold_leaders": one.cold_leaders,
-        "next_leaders_cold": one.next_leaders_cold,
-        "moved_leaders": one.moved_leaders,
-        "unreachable_partitions": one.unreachable_partitions,
-        "rack_skew": None if one.rack_skew != one.rack_skew else round(one.rack_skew, 3),
-        "leaders_by_rack": dict(one.leaders_by_rack),
-        "preferred_cold": one.preferred_cold,
-        "preferred_eta_unknown": one.preferred_eta_unknown,
-        "preferred_never_warm": one.preferred_never_warm,
-        "balanced_in_s": round(one.balanced_in_s, 3),
-    }
 
 
 def _balanced_in(row: Mapping[str, Any]) -> str:
@@ -127,17 +87,17 @@ def threshold(
     states = view.states
     if any("kip1303" not in state.catalog.election_rules for state in states):
         raise ConflictError("proposals.kip1303 is off: only KIP-1303 elects leaders by a threshold")
-    own = sum(map(topics_with_thresholds, states))
+    own = sum(map(local_log.topics_with_thresholds, states))
     if topic:
-        states = [part for state in states if (part := of_topic(state, topic)).partitions]
+        states = [part for state in states if (part := local_log.of_topic(state, topic)).partitions]
         if not states:
             raise NotThereError(f"there is no topic {topic}")
     judged = []
     for share in GRID if grid else (1.0,):
         span, size = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, bytes_))
-        judged.append(reduce(add, (eligibility(s, span, size, topic) for s in states)))
+        judged.append(reduce(add, (local_log.eligibility(s, span, size, topic) for s in states)))
     return {
         "topic": topic or None,
         "topics_with_own_thresholds": own,
-        "thresholds": [_threshold_row(one) for one in judged],
+        "thresholds": judged,
     }

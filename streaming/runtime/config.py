@@ -14,12 +14,13 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from streaming.runtime.configuration.ranges import (
-    InheritedLimit,
+    InheritedThreshold,
     Limit,
     Memory,
     NotEmpty,
     NotNegative,
     Port,
+    Threshold,
     at_least,
     between,
     like,
@@ -41,6 +42,7 @@ _INHERITED: Final = -2
 OF_CAPACITY: Final = ("bytes_in_per_s", "bytes_out_per_s", "peak_percent", "disk_bytes")
 
 _TOPIC: Final = "[a-zA-Z0-9._-]{1,229}"
+_HTTP: Final = r"(https?://[^/\s]+(/\S*)?)?"
 _TERMS: Final = r"([a-z_0-9]+=[a-z0-9]+(&|\Z))*"
 _LABELS: Final = r"[,\s]*([\w./-]+=[\w.-]*(\s*,[,\s]*|\s*\Z))*"
 
@@ -111,25 +113,25 @@ class TopicThreshold(_Section, frozen=True):
 
     name: str = ""
     pattern: str = ""
-    local_log_ms: InheritedLimit = -2
-    local_log_bytes: InheritedLimit = -2
+    local_log_ms: InheritedThreshold = -2
+    local_log_bytes: InheritedThreshold = -2
 
 
 class EligibilityConfig(_Section, frozen=True):
     """leader.election.eligible.local.log.ms/.bytes of KIP-1303, where Kafka lacks them; -1: off."""
 
-    local_log_ms: Limit = -1
-    local_log_bytes: Limit = -1
+    local_log_ms: Threshold = -1
+    local_log_bytes: Threshold = -1
     topics: list[TopicThreshold] = msgspec.field(default_factory=list)
 
 
 class BrokerCapacity(_Section, frozen=True):
     """What one broker can carry; -2: as the others, -1: not judged."""
 
-    bytes_in_per_s: InheritedLimit = -2
-    bytes_out_per_s: InheritedLimit = -2
-    peak_percent: InheritedLimit = -2
-    disk_bytes: InheritedLimit = -2
+    bytes_in_per_s: int = -2
+    bytes_out_per_s: int = -2
+    peak_percent: int = -2
+    disk_bytes: int = -2
 
 
 class CapacityConfig(_Section, frozen=True):
@@ -282,7 +284,7 @@ class AdmissionConfig(_Section, frozen=True):
 class GrafanaConfig(_Section, frozen=True):
     """The Grafana for dashboards and annotations; empty ``url``: none."""
 
-    url: str = ""
+    url: Annotated[str, like(_HTTP, "be like https://grafana.example.org")] = ""
     token: str = ""
     user: str = ""
     password: str = ""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from streaming.tap.isr_changes import IsrChange, IsrTracker, LeaderShrinks
-from streaming.tap.lines import (
+from streaming.tap.log_lines import (
     FollowerLine,
     InvalidLineError,
     LeaderShrinkLine,

@@ -12,7 +12,7 @@ import structlog
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.encode import Deployment, Resolve, RowCounts, messages
 from streaming.tap.isr_changes import SETTLED_MS
-from streaming.tap.lines import KAFKA_BEFORE_3_0
+from streaming.tap.log_lines import KAFKA_BEFORE_3_0
 from streaming.tap.sources import LineSource
 
 IDLE_S: Final = 1.0

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from streaming.tap.lines import FollowerLine, LeaderShrinkLine, LeaderUpdateLine
+from streaming.tap.log_lines import FollowerLine, LeaderShrinkLine, LeaderUpdateLine
 from streaming.tap.request_log import (
     AlterPartitionRequest,
     AlterPartitionResponse,

@@ -41,7 +41,7 @@ class LineSource(Protocol):
     """Something was skipped since the caller last set this to False."""
 
     behind_bytes: int
-    """Bytes that are written and were not read by the last call of ``lines``."""
+    """Bytes that are written and were not read by the last call of ``log_lines``."""
 
     problem: str
     """The reason why there are no lines, in one line; empty if nothing is wrong."""
@@ -105,7 +105,7 @@ class FileSource:
     Args:
         path: of the file.
         from_beginning: start with the lines that the file has already, not at its end.
-        chunk_bytes: how much ``lines`` reads at most.
+        chunk_bytes: how much ``log_lines`` reads at most.
         max_behind_bytes: a reader further behind the end goes on near the end.
         max_line_bytes: a longer line is skipped.
     """

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.arrow import use_little_memory
 from streaming.bus.connection import BusError
 from streaming.bus.sender import Sender
@@ -24,7 +24,7 @@ from streaming.bus.shards import await_shards
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
-from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.program_metrics import served
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.broker_tap import BrokerTap, log_problem
@@ -162,6 +162,6 @@ def _send(
     for shard, message in tap.messages(deployment, topic_ids.resolve, flush=flush):
         # Reading goes on while the bus is away: these rows would be outdated once it is back.
         with suppress(BusError):
-            sender.send(topic, keys.key(deployment.cluster, shard), message)
+            sender.send(topic, record.key(deployment.cluster, shard), message)
             tap.sent += 1
     tap.dropped["messages"] += sender.failures - failures_before

@@ -17,15 +17,15 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from streaming.admission import program
-from streaming.admission.gate import Gate
+from streaming.admission.gate_client import Gate
 from streaming.admission.kubernetes import Kubernetes, KubernetesError, address
 from streaming.admission.own_metrics import OWN
 from streaming.admission.webhook import Webhook
 from streaming.admission.webhook import application as webhook_application
 from streaming.cli.main import main
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.runtime.config import AccessConfig, AdmissionConfig, Config, ExporterConfig
 from streaming.runtime.program_metrics import ProgramMetrics
 from tests.admission.api_server import ApiServer, a_pod, serving

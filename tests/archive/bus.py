@@ -9,19 +9,19 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from streaming.archive.feed import Feed
-from streaming.bus.keys import Record, key
+from streaming.bus.record import Record, key
+from streaming.history.archive.archive_past import ArchivePast
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.filling import Filler
-from streaming.history.archive.past import ArchivePast
+from streaming.history.archive.feed import Feed
+from streaming.history.archive.gap_filling import Filler
 from tests.history.archive.archived import INTERVAL_MS, MEASURED_MS, START_MS
 from tests.history.recorded import message
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.engine import codec, updates
 from twin.engine.codec import DecodedState
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.engine.updates import Version
 from twin.step import step
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from streaming.bus.view import view_of
-from streaming.exporter.api import application
 from streaming.exporter.archived import past_of
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import ViewSource
-from streaming.history.moments import MomentError, time_text
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
+from streaming.history.moment import MomentError, time_text
 from streaming.runtime.config import ArchiveConfig, ClusterConfig, Config
 from tests.archive.bus import CLUSTER, SHARDS, Program, SimulatedBus
 from twin.builtin import CATALOG

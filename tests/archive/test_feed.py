@@ -9,12 +9,12 @@ import pytest
 from deltalake import write_deltalake
 
 from streaming.bus.bus_topics import shard_of
-from streaming.bus.keys import key
-from streaming.history.archive import filling
+from streaming.bus.record import key
+from streaming.history.archive import gap_filling
+from streaming.history.archive.archive_past import ArchivePast
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, PLACE, REPLICAS, TABLES
-from streaming.history.archive.past import ArchivePast
-from streaming.history.moments import MomentError
+from streaming.history.archive.row_layout import CYCLES, EVENTS, PARTITIONS, PLACE, REPLICAS, TABLES
+from streaming.history.moment import MomentError
 from tests.archive.bus import CLUSTER, SHARDS, Program, SimulatedBus
 from tests.examples import ARE_FEW
 from tests.history.archive.archived import BEFORE_A_QUARTER_MS, INTERVAL_MS, START_MS
@@ -299,7 +299,7 @@ def test_an_archive_of_before_gaps_were_filled_is_read(tmp_path: Path):
 
 
 def test_a_gap_that_would_take_too_long_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(filling, "MOST_REPLICAS_STEPPED", 100)
+    monkeypatch.setattr(gap_filling, "MOST_REPLICAS_STEPPED", 100)
     _, program = a_gap(tmp_path, 6)
     program.run()
     assert "are too many" in program.not_filled()

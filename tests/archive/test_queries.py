@@ -67,7 +67,7 @@ def test_pandas_says_how_many_records_each_topic_got(archive: Path, bus: Simulat
 
 
 def leader_slots(state: Any) -> Any:
-    from streaming.history.archive.forms import leader_slots
+    from streaming.history.archive.archive_columns import leader_slots
 
     return leader_slots(state)
 

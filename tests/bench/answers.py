@@ -21,22 +21,22 @@ import numpy as np
 from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.history.capsules.saving import Recorded
-from streaming.query.events import changed
+from streaming.query.event_rows import changed
 from streaming.runtime.config import ExporterConfig
 from tests.history.recorded import RecordedPast, message
 from tests.log_dir_frames import Directory, log_dirs_frame
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.engine import codec
 from twin.engine.changes import Change
 from twin.engine.frames import Frame
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals import PROPOSALS
 from twin.remote_log import segment_store
 from twin.step import step, step_segments
@@ -98,7 +98,7 @@ def cluster(seed: int, cycles: int) -> tuple[SnapshotStore, RecordedPast, str, i
         own, changes = step_cluster(own, reported)
         events += changes
         digest.update(repr(changes).encode())
-        for table in own.catalog.stored:
+        for table in sorted(own.catalog.stored, key=lambda each: each.kind):
             for column, values in zip(table.columns, own[table].values(), strict=True):
                 digest.update(f"{table.kind}.{column.name}{np.asarray(values).tolist()}".encode())
     store = SnapshotStore(CATALOG, "sim", SHARDS)

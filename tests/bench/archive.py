@@ -23,7 +23,7 @@ from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
 from streaming.bus.sender import Sender
 from streaming.history.archive.delta import ArchiveTables
-from streaming.query import query as twin_query
+from streaming.query import twin_query as twin_query
 from streaming.query.session import spark_session
 from streaming.runtime.configuration.loading import load
 from tests.bench import figure

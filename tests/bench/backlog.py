@@ -9,7 +9,7 @@ from pathlib import Path
 from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
 from streaming.bus.sender import Sender
-from streaming.query import query as twin_query
+from streaming.query import twin_query as twin_query
 from streaming.query.session import spark_session
 from tests.bench import figure
 from tests.bench.deployment import (

@@ -34,9 +34,9 @@ from streaming.collector.cycle.observation import CycleResult, ObservationEncode
 from streaming.collector.listing import ListedPlacement
 from streaming.collector.sources import offsets
 from streaming.collector.sources.timestamps import LocalStarts
-from streaming.collector.wire import log_dirs
-from streaming.collector.wire.brokers import BrokerConnections, EncodedRequest, Versions
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.collector.wire import log_dirs_layout
+from streaming.collector.wire.connections import BrokerConnections, EncodedRequest, Versions
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from streaming.runtime.deadline import Deadline
 from tests.bench import figure, groups
@@ -208,7 +208,7 @@ def _plainly(brokers: BrokerConnections, placement: ListedPlacement) -> np.ndarr
         for row, body in zip(values, five, strict=False):
             rows, _, numbers, _ = offsets.decoded(body or b"", 11, replicas)
             row[rows] = numbers
-        sizes = log_dirs.decoded(log_dirs_body or b"", 5, replicas, set(placement.topic))
+        sizes = log_dirs_layout.decoded(log_dirs_body or b"", 5, replicas, set(placement.topic))
         values[-1][sizes.rows] = sizes.sizes
     return values
 

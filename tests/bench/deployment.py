@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
+from streaming.bus.record import key
 from streaming.bus.sender import Sender
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 from streaming.runtime.deadline import Deadline
 from tests.simulator.shard import Shape, SimulatedShard
@@ -23,7 +24,7 @@ from twin.builtin import CATALOG
 from twin.engine import updates
 from twin.engine.codec import DecodedState
 from twin.engine.frames import batch_messages, encode_parts, headers
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 START_MS = 1_800_000_000_000
@@ -118,7 +119,7 @@ def send(config: Config, sender: Sender, messages: Sequence[tuple[int, bytes]]) 
     """One cycle's messages, and wait until the bus has them."""
     topic = bus_topics.topics(config).observations
     for shard, message in messages:
-        sender.send(topic, keys.key("sim", shard), message)
+        sender.send(topic, key("sim", shard), message)
     sender.flush(60_000)
 
 

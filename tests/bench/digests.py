@@ -26,7 +26,7 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER, ReplicaTable
 from twin.engine import codec, frames
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals import PROPOSALS
 from twin.tables.state import Assignment
 
@@ -67,7 +67,8 @@ def add(state: ShardState, digest: Any) -> None:
     digest.update(repr((times, state.cycle, state.listing)).encode())
     tables = [state[table] for table in (*CATALOG.stored, *CATALOG.on_demand)]
     tables += [state.of_before(table) for table in CATALOG.remembered]
-    for table in tables:
+    # Their order is that of modules, which says nothing of what is in them.
+    for table in sorted(tables, key=lambda each: each.kind):
         for column, values in zip(table.columns, table.values(), strict=True):
             shown = values[used] if isinstance(table, ReplicaTable) else values
             digest.update(f"{table.kind}.{column.name}".encode())

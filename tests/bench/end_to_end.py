@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
 from streaming.bus.sender import Sender
-from streaming.query import query as twin_query
+from streaming.query import twin_query as twin_query
 from streaming.query.kafka_options import kafka_options
 from streaming.query.session import spark_session
 from streaming.runtime.config import Config

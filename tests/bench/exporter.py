@@ -7,16 +7,16 @@ import resource
 import time
 
 from streaming.bus.view import SnapshotStore
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.runtime.config import ExporterConfig
 from tests.bench import figure
 from tests.exporter.serving import served
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 START_MS = 1_800_000_000_000

@@ -14,11 +14,16 @@ from kafka.errors import CoordinatorNotAvailableError
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
 from streaming.collector.groups import requests as group_requests
+from streaming.collector.groups.committed import decoded
 from streaming.collector.groups.coordinators import RequestLimits
-from streaming.collector.groups.offsets import decoded
 from streaming.collector.groups.round import GroupRound
 from streaming.collector.sources import groups
-from streaming.collector.wire.brokers import Address, BrokerConnections, EncodedRequest, Versions
+from streaming.collector.wire.connections import (
+    Address,
+    BrokerConnections,
+    EncodedRequest,
+    Versions,
+)
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from tests.bench import figure

@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.archive.feed import Feed
-from streaming.bus.keys import Record, key
+from streaming.bus.record import Record, key
+from streaming.history.archive.archive_past import ArchivePast
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import (
+from streaming.history.archive.feed import Feed
+from streaming.history.archive.row_layout import (
     AT,
     CYCLES,
     HOUR,
@@ -29,14 +30,13 @@ from streaming.history.archive.layout import (
     hour_of,
     times_of,
 )
-from streaming.history.archive.past import ArchivePast
 from tests.bench import figure
 from tests.simulator.shard import MS_PER_RECORD, RECORD_BYTES, Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import Array, Table
 from twin.engine import updates
 from twin.engine.codec import DecodedState
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.engine.updates import Version
 from twin.step import step
 

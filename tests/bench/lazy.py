@@ -20,7 +20,7 @@ from twin.builtin import CATALOG
 from twin.declarations.declare import Rule
 from twin.declarations.signature import Parameter, Reads, without_groups
 from twin.declarations.table import KAFKA, Array, Table
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 PARTITIONS: Final = (430, 13_000)

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from streaming.bus import keys
+from streaming.bus import record
 from streaming.bus.view import SnapshotStore
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.runtime import logs
 from streaming.runtime.config import ExporterConfig
 from tests.bench import figure
@@ -24,11 +24,11 @@ from tests.exporter.serving import served
 from tests.log_dir_frames import Directory, log_dirs_frame
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.engine import codec
 from twin.engine.frames import Frame
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 START_MS: Final = 1_800_000_000_000
@@ -113,7 +113,7 @@ def _exporter(replicas: int, shards: int) -> Iterator[str]:
         reported += reports(held)
         store.take_snapshot(f"sim/{i}".encode(), codec.encode(held))
     own, _ = step_cluster(empty_cluster(CATALOG, "sim", shards), reported)
-    store.take_snapshot(keys.key("sim", CLUSTER), codec.encode(own))
+    store.take_snapshot(record.key("sim", CLUSTER), codec.encode(own))
     exposition = Renderer(CATALOG, "sim", ExporterConfig(granularity="cluster")).render(
         store.publish()
     )

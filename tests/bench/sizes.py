@@ -22,7 +22,7 @@ from streaming.bus.arrow import use_little_memory
 from streaming.bus.view import SnapshotStore
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.runtime.config import ClusterConfig, CollectorConfig, Config, ExporterConfig
 from tests.bench import backlog, end_to_end, figure

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka import KafkaAdminClient, KafkaProducer
 
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime.deadline import Deadline
 from tests.bench import figure
 from tests.bench.deployment import Process, processes

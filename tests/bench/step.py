@@ -12,7 +12,7 @@ from twin.builtin import CATALOG
 from twin.engine import codec, updates
 from twin.engine.codec import DecodedState
 from twin.engine.frames import decode, encode
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 SHAPE = Shape(topics=20, partitions=900, replication=3, brokers=60)

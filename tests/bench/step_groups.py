@@ -17,7 +17,7 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.engine import codec
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 from twin.tables.observations import GroupOffsetsFrame, GroupsFrame
 

@@ -35,7 +35,7 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from streaming.lab.cluster import NodeStatus
+from streaming.lab.local_cluster import NodeStatus
 from tests.waiting import until
 
 LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -4, -5, -6

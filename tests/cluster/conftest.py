@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from tests.cluster.broker_client import BrokerClient, await_in_sync
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.cluster.programs import TOPICS, create, delete

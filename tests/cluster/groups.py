@@ -12,12 +12,12 @@ from typing import Final
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
 from streaming.collector.sources.groups import GroupSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime import config, jars
 from tests.cluster.broker_client import Key
 from tests.cluster.watching import Watch, keys
 from tests.versions.tools import GroupOffset, GroupStatus
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import Roles
 from twin.tables.enums import GroupState
 from twin.tables.state import GroupOffsets, Groups, Replicas

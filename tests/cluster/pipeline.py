@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient
 
 from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline

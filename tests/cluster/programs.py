@@ -9,7 +9,7 @@ from typing import Final
 
 from kafka import KafkaAdminClient
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.lab.processes import Processes
 from tests.cluster.broker_client import BrokerClient, Key
 from tests.cluster.pipeline import Pipeline

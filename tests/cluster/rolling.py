@@ -11,17 +11,17 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.connection import BusError
 from streaming.bus.sender import Sender
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import Config
 from tests.cluster.broker_client import BrokerClient, Key
 from tests.cluster.watching import watching
 from tests.soak.background import Background
 from tests.web import get
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 BETWEEN_RECORDS_S = 0.02
 BETWEEN_LOOKS_S = 0.05
@@ -167,7 +167,7 @@ class LiveTwin(Background):
                 while not self.over.wait(BETWEEN_CYCLES_S):
                     self.state = watch.look()
                     message = codec.encode(self.state)
-                    sender.send(topic, keys.key(self.config.cluster.name, 0), message)
+                    sender.send(topic, record.key(self.config.cluster.name, 0), message)
                     with suppress(BusError):  # brokers of the bus are restarted as well
                         sender.flush(5_000)
                         self.cycles += 1

@@ -28,14 +28,14 @@ from kafka.protocol.admin import (
     ElectLeadersResponse,
 )
 
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.questions import QUESTIONS
 from tests.asking import a_view
 from tests.cluster.broker_client import BROKER_RESOURCE, BrokerClient
 from tests.cluster.watching import Watch
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
 from twin.cluster_rules.disks.disk_full import DiskForecasts
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.engine.cluster_risks import ClusterRisks
 
 MB: Final = 1_000_000

@@ -18,8 +18,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from streaming.bus import bus_topics
 from streaming.bus.sender import Sender
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import CYCLES, EVENTS, PARTITIONS, REPLICAS
-from streaming.lab.cluster import LocalCluster
+from streaming.history.archive.row_layout import CYCLES, EVENTS, PARTITIONS, REPLICAS
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.loading import load
 from tests.archive.bus import CLUSTER, SHARDS, Program, SimulatedBus

@@ -7,7 +7,7 @@ import time
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import (
     BROKER_RESOURCE,
     EARLIEST_LOCAL,
@@ -21,7 +21,7 @@ from tests.cluster.watching import Watch, keys
 from tests.reading import open_risks
 from tests.waiting import until
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.replication.catching_up import CatchingUp, StuckReason
 from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath
 from twin.tables.state import Configs

@@ -11,17 +11,17 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.connection import BusError
-from streaming.bus.keys import Record
 from streaming.bus.observed import observations
 from streaming.bus.reader import Reader, Since
+from streaming.bus.record import Record
 from streaming.bus.sender import Sender
 from streaming.bus.shards import with_known_shards, with_shards_of_snapshots
 from streaming.checks import check
 from streaming.checks.bus import of_bus
 from streaming.cli.tail import tail
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import (
     SHARDS_BY_SIZE,
     BusConfig,
@@ -113,7 +113,7 @@ def test_messages_of_a_key_are_read_in_the_order_they_were_sent(config: Config) 
     topic = bus_topics.topics(config).observations
     with Sender(config) as sender:
         for i in range(200):
-            sender.send(topic, keys.key("real", i % 4), str(i).encode())
+            sender.send(topic, record.key("real", i % 4), str(i).encode())
         sender.flush(10_000)
         assert sender.failures == 0
     with Reader(config, [topic], "beginning") as reader:
@@ -121,7 +121,7 @@ def test_messages_of_a_key_are_read_in_the_order_they_were_sent(config: Config) 
         assert reader.caught_up()
     assert len(records) == 200
     for shard in range(4):
-        mine = [int(r.value or b"") for r in records if r.key == keys.key("real", shard)]
+        mine = [int(r.value or b"") for r in records if r.key == record.key("real", shard)]
         assert mine == list(range(shard, 200, 4))
 
 
@@ -143,7 +143,7 @@ def test_a_reader_starts_at_the_end_or_a_number_of_records_before_it(config: Con
 def test_what_was_observed_in_a_span_is_read_while_the_bus_goes_on(config: Config) -> None:
     """Whoever fills a gap of the archive does not read on to an end that moves away."""
     bus_topics.ensure_topics(config)
-    topic, key, minute_ms = bus_topics.topics(config).observations, keys.key("real", 1), 60_000
+    topic, key, minute_ms = bus_topics.topics(config).observations, record.key("real", 1), 60_000
     written_ms = [int(time.time() * 1_000) - n * minute_ms for n in range(30, 0, -1)]
     with Sender(config) as sender:
         producer = sender._producer
@@ -201,10 +201,10 @@ def test_another_number_of_shards_than_recorded_is_refused(config: Config) -> No
     assert bus_topics.recorded_shards(config) is None
     topic = bus_topics.topics(config).observations
     with Sender(config) as sender:
-        sender.send(topic, keys.key("real", 0), frame(0, shards=8, at_ms=1_000))
-        sender.send(topic, keys.key("real", 1), frame(1, shards=4, at_ms=2_000))
-        sender.send(topic, keys.key("other", 1), frame(1, shards=9, at_ms=9_000, cluster="other"))
-        sender.send(topic, keys.key("real", 2), b"junk")
+        sender.send(topic, record.key("real", 0), frame(0, shards=8, at_ms=1_000))
+        sender.send(topic, record.key("real", 1), frame(1, shards=4, at_ms=2_000))
+        sender.send(topic, record.key("other", 1), frame(1, shards=9, at_ms=9_000, cluster="other"))
+        sender.send(topic, record.key("real", 2), b"junk")
         sender.flush(10_000)
     assert bus_topics.recorded_shards(config) == 4
     bus_topics.check_shards(config)
@@ -221,14 +221,14 @@ def test_a_number_of_shards_that_is_not_set_is_the_recorded_one(config: Config) 
     assert with_known_shards(is_open) is None
     with Sender(is_open) as sender:
         names = bus_topics.topics(is_open)
-        sender.send(names.observations, keys.key("real", 0), frame(0, shards=4, at_ms=1_000))
+        sender.send(names.observations, record.key("real", 0), frame(0, shards=4, at_ms=1_000))
         sender.flush(10_000)
         known = with_known_shards(is_open)
         assert known is not None
         assert known.bus.shards == 4
         # Readers may have no right to read observations, and there is no snapshot yet.
         assert with_shards_of_snapshots(is_open) is None
-        sender.send(names.snapshots, keys.key("real", 0), frame(0, shards=4, at_ms=1_000))
+        sender.send(names.snapshots, record.key("real", 0), frame(0, shards=4, at_ms=1_000))
         sender.flush(10_000)
         assert with_shards_of_snapshots(is_open) == known
 
@@ -268,7 +268,7 @@ def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
         deadline = Deadline.after_s(60)
         while sent < 40:
             for shard in range(4):
-                sender.send(topic, keys.key("real", shard), str(sent).encode())
+                sender.send(topic, record.key("real", shard), str(sent).encode())
                 sent += 1
             try:
                 sender.flush(20_000)
@@ -390,7 +390,7 @@ def test_tail_prints_frames_from_the_beginning(config: Config) -> None:
     topic = bus_topics.topics(config).observations
     with Sender(config) as sender:
         for shard in range(4):
-            sender.send(topic, keys.key("real", shard), frame(shard))
+            sender.send(topic, record.key("real", shard), frame(shard))
         sender.flush(10_000)
     out = io.StringIO()
     tail(config, "observations", "beginning", 4, out)

@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from streaming.bus import bus_topics
 from streaming.checks.bus import of_bus
 from streaming.checks.bus_settings import cost_of
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.waiting import until
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.sender import Sender
 from streaming.cli.main import main
 from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.saving import Recorded
-from streaming.history.moments import time_text
-from streaming.lab.cluster import LocalCluster
+from streaming.history.moment import time_text
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.cluster.watching import environment_of
 from tests.history.recorded import INTERVAL_MS, a_recording, message
@@ -44,8 +44,8 @@ def write(config: Config, recorded: Recorded) -> None:
     names = bus_topics.topics(config)
     with Sender(config) as sender:
         for shard, observation in recorded.messages:
-            sender.send(names.observations, keys.key("sim", shard), observation)
-            sender.send(names.observations, keys.key("other", shard), message([]))
+            sender.send(names.observations, record.key("sim", shard), observation)
+            sender.send(names.observations, record.key("other", shard), message([]))
         for event in recorded.events:
             sender.send(names.events, b"sim/topic-0-0-1", event)
             sender.send(names.events, b"other/topic-0-0-1", event)

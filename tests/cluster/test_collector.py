@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
 from streaming.collector.cycle.collector import Collector, run
 from streaming.collector.cycle.observation import ObservationEncoder
-from streaming.collector.wire.brokers import BrokerConnections
-from streaming.lab.cluster import LocalCluster
+from streaming.collector.wire.connections import BrokerConnections
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import (
     BusConfig,
     ClusterConfig,
@@ -374,7 +374,7 @@ def test_what_runs_arrives_on_the_bus_under_its_shards_key(
     cycles: dict[int, set[int]] = {}
     for record in records:
         for frame in frames.decode(record.value or b"").frames:
-            assert record.key == keys.key("real", frame.header.shard)
+            assert record.key == record.key("real", frame.header.shard)
             cycles.setdefault(frame.header.cycle, set()).add(frame.header.shard)
     assert cycles == {cycle: set(range(4)) for cycle in (1, 2, 3)}
     assert bus_topics.recorded_shards(config) == 4

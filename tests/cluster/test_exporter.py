@@ -16,9 +16,9 @@ import httpx2
 import msgspec
 import pytest
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.sender import Sender
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.loading import load
@@ -27,7 +27,7 @@ from tests.waiting import until
 from tests.web import get
 from twin.builtin import CATALOG
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 pytestmark = pytest.mark.cluster
@@ -70,7 +70,7 @@ def send(config: Config, state: ShardState, *, in_parts: bool = False) -> None:
     messages = codec.encode_parts(state, len(whole) // 2) if in_parts else [whole]
     with Sender(config) as sender:
         for part, message in enumerate(messages):
-            key = keys.key("sim", state.shard) + (f"/{part}".encode() if part else b"")
+            key = record.key("sim", state.shard) + (f"/{part}".encode() if part else b"")
             sender.send(bus_topics.topics(config).snapshots, key, message)
         sender.flush(10_000)
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from streaming.checks.cluster import of_addresses
-from streaming.collector.wire.brokers import BrokerConnections
-from streaming.lab.cluster import LocalCluster
+from streaming.checks.cluster_checks import of_addresses
+from streaming.collector.wire.connections import BrokerConnections
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import ClusterConfig, CollectorConfig, Config
 from streaming.runtime.kafka import clients
 from tests.waiting import patient_ms

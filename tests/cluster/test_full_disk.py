@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pytest
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import (
     EARLIEST,
     LATEST,

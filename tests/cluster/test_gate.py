@@ -12,13 +12,14 @@ import pytest
 from click.testing import CliRunner, Result
 from kafka import KafkaAdminClient
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.reader import Reader
 from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
-from streaming.lab.cluster import LocalCluster
-from streaming.questions.restart import RestartAnswer, judge
+from streaming.lab.local_cluster import LocalCluster
+from streaming.questions.gate.restart import RestartAnswer, judge
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, GateConfig
+from streaming.runtime.deadline import Deadline
 from tests.builders import Partition, a_state
 from tests.cluster.broker_client import await_agreement, await_in_sync
 from tests.cluster.test_whatif import write
@@ -50,7 +51,7 @@ def watch(cluster: LocalCluster) -> Iterator[Watch]:
 def verdict(watch: Watch, broker: int) -> RestartAnswer:
     """The gate's answer for what the twin sees now; topics of other tests may have one replica."""
     store = SnapshotStore(CATALOG, watch.state.cluster, 1)
-    store.take_snapshot(keys.key(watch.state.cluster, 0), codec.encode(watch.look()))
+    store.take_snapshot(record.key(watch.state.cluster, 0), codec.encode(watch.look()))
     allowed = frozenset({Reason.ONE_REPLICA, Reason.NO_SPARE_REPLICA})
     return judge(store.publish(), [broker], Terms(allowed=allowed), time.time_ns() // 1_000_000)
 
@@ -104,10 +105,7 @@ def of_events(config: Config) -> list[dict[str, Any]]:
     """All that is in the topic of events."""
     topic = bus_topics.topics(config).events
     with Reader(config, [topic], "beginning") as reader:
-        found = []
-        while not reader.caught_up():
-            found += reader.poll(200)
-        return [json.loads(record.value or b"") for record in found]
+        return [json.loads(each.value or b"") for each in reader.to_end(Deadline.after_s(60))]
 
 
 def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalCluster) -> None:

@@ -18,7 +18,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.query.remote_log.records import SegmentEvent
 from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import EARLIEST_LOCAL, BrokerClient, await_in_sync
@@ -28,8 +28,8 @@ from tests.cluster.topics import TIERED, make_cold_successor, produce
 from tests.cluster.watching import Watch, keys
 from tests.waiting import until
 from tests.web import get
-from twin.engine.state import ShardState
-from twin.rules.groups.forecasts import GroupForecasts
+from twin.engine.shard_state import ShardState
+from twin.rules.groups.group_forecasts import GroupForecasts
 from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.partitions.leaders import Leaders

@@ -12,13 +12,13 @@ from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.bus.view import ClusterView, SnapshotStore
-from streaming.collector.groups.listing import ListedGroups
+from streaming.collector.groups.group_listing import ListedGroups
 from streaming.collector.sources.groups import GroupSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.metrics.kafka_exporter import NAMES
 from streaming.exporter.views import group_page
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import ExporterConfig
 from tests.cluster.broker_client import EARLIEST, LATEST, BrokerClient, await_in_sync
 from tests.cluster.groups import commit, consuming, offsets_of, states_of, watching_groups
@@ -29,7 +29,7 @@ from tests.versions.tools import Tools
 from tests.waiting import until
 from twin.builtin import CATALOG
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import GroupType
 from twin.tables.state import GroupOffsets, Groups, ReaderRacks
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streaming.checks.java_client import WITHOUT, of_java_client
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime import jars
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from tests.linked_java import linked

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streaming.checks.machine import MODULES, of_machine
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime import jars
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.linked_java import linked

@@ -16,8 +16,8 @@ from streaming.checks import check
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.sources.jmx import MetricsSource
-from streaming.collector.wire.brokers import BrokerConnections
-from streaming.lab.cluster import LocalCluster
+from streaming.collector.wire.connections import BrokerConnections
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST_TIERED, BrokerClient

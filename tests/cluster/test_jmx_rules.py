@@ -20,10 +20,10 @@ import httpx2
 import pytest
 
 from streaming.checks import check
-from streaming.collector.scraping.names import OWN as OWN_NAMES
-from streaming.collector.scraping.names import Rules
+from streaming.collector.scraping.metric_names import OWN as OWN_NAMES
+from streaming.collector.scraping.metric_names import Rules
 from streaming.collector.scraping.signals import Scrape, Served, served, signals_of
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime import jars
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from tests.cluster.broker_client import BrokerClient

@@ -25,8 +25,9 @@ from streaming.bus.view import SnapshotStore
 from streaming.history.capsules.recording import recorded
 from streaming.history.stepping import nothing_yet, stepped
 from streaming.history.timeline import timeline_of
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.plugins import catalog_of
 from tests.cluster.broker_client import await_in_sync
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
@@ -101,13 +102,12 @@ def served(config: Config, catalog: Catalog) -> Mapping[At, bytes]:
     """The state of every shard, as a reader of the bus has it after each message."""
     store, encoded = SnapshotStore(catalog, config.cluster.name, config.bus.shards), {}
     with Reader(config, [bus_topics.topics(config).snapshots], "beginning") as reader:
-        while not reader.caught_up():
-            for record in reader.poll(200):
-                store.take_snapshot(record.key, record.value)
-                for state in store.publish().states:
-                    at = state.shard, state.observed_at_ms
-                    if at not in encoded:
-                        encoded[at] = codec.encode(state)
+        for record in reader.to_end(Deadline.after_s(300)):
+            store.take_snapshot(record.key, record.value)
+            for state in store.publish().states:
+                at = state.shard, state.observed_at_ms
+                if at not in encoded:
+                    encoded[at] = codec.encode(state)
     return encoded
 
 

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 import pytest
 from kafka import KafkaAdminClient
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import await_in_sync
 from tests.cluster.groups import commit, consuming, states_of, watching_groups
 from tests.cluster.topics import produce
 from tests.cluster.watching import keys
 from tests.versions.releases import OWN, Release
 from tests.waiting import until
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupLags
 from twin.tables.state import GroupOffsets, Groups
 

@@ -20,7 +20,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from streaming.collector.scraping.scrape import scrape_all
 from streaming.collector.scraping.signals import Scrape, signals_of
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.asking import answered
 from tests.cluster.broker_client import BrokerClient, await_in_sync
 from tests.cluster.groups import watching_groups

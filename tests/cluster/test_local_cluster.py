@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
 from streaming.lab import commands, processes
-from streaming.lab.cluster import ClusterError, LocalCluster, NodeStatus, free_base_port
+from streaming.lab.local_cluster import ClusterError, LocalCluster, NodeStatus, free_base_port
 from tests.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.releases]

@@ -11,13 +11,13 @@ from kafka.protocol.admin import AlterReplicaLogDirsRequest, AlterReplicaLogDirs
 
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.exporter.views.log_dirs import LogDirFilter, log_dirs
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from tests.cluster.broker_client import BrokerClient
 from tests.cluster.watching import Watch, watching
 from tests.waiting import until
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
-from twin.cluster_rules.disks.log_dirs import CLASSES
+from twin.cluster_rules.disks.dir_contents import CLASSES
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.engine import codec
 from twin.rules.brokers.log_dirs import ReplicaDirs
 from twin.tables.state import PartitionIndex

@@ -16,6 +16,7 @@ import pytest
 
 from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka import clients
 from tests.cluster.broker_client import BrokerClient
 from tests.cluster.pipeline import LIVE_S, STARTS_WITHIN_S, Pipeline
@@ -49,10 +50,9 @@ def cycles(pipeline: Pipeline, since_ms: int) -> list[int]:
     topic = bus_topics.topics(pipeline.config).observations
     observed: set[int] = set()
     with Reader(pipeline.config, [topic], 400) as reader:
-        while not reader.caught_up():
-            for record in reader.poll(200):
-                with suppress(ValueError):  # garbage that a test has sent
-                    observed.add(frames.decode(record.value or b"").frames[0].header.observed_at_ms)
+        for record in reader.to_end(Deadline.after_s(60)):
+            with suppress(ValueError):  # garbage that a test has sent
+                observed.add(frames.decode(record.value or b"").frames[0].header.observed_at_ms)
     return sorted(at_ms for at_ms in observed if at_ms >= since_ms)
 
 

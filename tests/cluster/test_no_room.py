@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 from kafka import TopicPartition
 
-from streaming.lab.cluster import ClusterError, LocalCluster
+from streaming.lab.local_cluster import ClusterError, LocalCluster
 from tests.cluster.broker_client import TOPIC_RESOURCE, BrokerClient
 from tests.cluster.small_volumes import (
     FIRST,

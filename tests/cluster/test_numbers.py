@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from streaming.collector.wire.brokers import BrokerConnections
-from streaming.lab.cluster import LocalCluster
+from streaming.collector.wire.connections import BrokerConnections
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime import config
 from tests.cluster.broker_client import (
     EARLIEST,
@@ -25,7 +25,7 @@ from tests.cluster.broker_client import (
 )
 from tests.cluster.watching import Watch, assert_agrees, is_present, keys
 from tests.waiting import until
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.replication.caught_up import Lag
 from twin.tables.enums import PendingUpload

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import LATEST, LATEST_TIERED, BrokerClient
 from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys
 from tests.waiting import until
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.reading.open_transactions import (
     OpenTransactions,

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import pytest
 from kafka import KafkaProducer
 
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from tests.cluster.broker_client import BROKER_RESOURCE, EARLIEST, LATEST, BrokerClient
 from tests.cluster.conftest import STILL, running
 from tests.cluster.debugger import AGENT, stopped
 from tests.cluster.topics import produce
 from tests.cluster.watching import Watch, keys, watching
 from tests.waiting import until
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.reading.out_of_range import OutOfRange
 from twin.rules.reading.selection import LeaderSelectors
 from twin.tables.enums import ReplicaSelector

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from streaming.bus import keys
+from streaming.bus import record
 from streaming.bus.view import ClusterView, SnapshotStore
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.questions.pairs import pairs
 from tests.cluster.broker_client import BrokerClient, PartitionState, await_agreement, await_in_sync
 from tests.cluster.conftest import STILL
@@ -60,7 +60,7 @@ def seen(cluster: LocalCluster) -> ClusterView:
         twin.look()
         state = twin.look()
     store = SnapshotStore(CATALOG, state.cluster, 1)
-    assert store.take_snapshot(keys.key(state.cluster, 0), codec.encode(state))
+    assert store.take_snapshot(record.key(state.cluster, 0), codec.encode(state))
     return store.publish()
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from kafka import KafkaProducer
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.query.own_metrics import OWN as QUERY
 from streaming.runtime.supervise import Child
@@ -180,7 +180,7 @@ def test_garbage_among_the_observations_is_counted_and_nothing_else_happens(
     query = pipeline.process("query").pid
     producer = KafkaProducer(bootstrap_servers=pipeline.cluster.bootstrap)
     topic = bus_topics.topics(pipeline.config).observations
-    sent = producer.send(topic, b"no frame at all", key=keys.key("real", 0)).get(10)
+    sent = producer.send(topic, b"no frame at all", key=record.key("real", 0)).get(10)
     producer.close()
     until(
         lambda: pipeline.metrics().value("observations_refused_total", reason="bytes") == 1,

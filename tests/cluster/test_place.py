@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from streaming.bus import bus_topics
 from streaming.cli.main import main
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.cluster.broker_client import BrokerClient
 from tests.cluster.test_whatif import write

@@ -19,12 +19,12 @@ from click.testing import CliRunner, Result
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from streaming.bus import bus_topics
-from streaming.bus.keys import key
 from streaming.bus.reader import Reader
+from streaming.bus.record import key
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.cli.main import main
-from streaming.lab.cluster import LocalCluster
-from streaming.lab.remote_reads import local_start, read_from, remote_fetches
+from streaming.lab.local_cluster import LocalCluster
+from streaming.lab.remote_reading import local_start, read_from, remote_fetches
 from streaming.plans import journal
 from streaming.plans.lock import SESSION_MS, WatchLock
 from streaming.plans.plan import PlanError
@@ -43,7 +43,7 @@ from tests.cluster.watching import Watch, environment_of, keys, watching
 from tests.waiting import until
 from twin.builtin import CATALOG
 from twin.engine import codec
-from twin.questions.whatif_settings import of_topic
+from twin.questions.local_log import of_topic
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.tiering.coverage import Coverage
 

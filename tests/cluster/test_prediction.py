@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import TopicThreshold
 from tests.cluster.broker_client import (
     Key,
@@ -23,7 +23,7 @@ from tests.cluster.broker_client import (
 )
 from tests.cluster.topics import make_cold_successor
 from tests.cluster.watching import Watch, assert_agrees, by_partition, keys, watching
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.election.predictions import Cause, Predictions, Result
 from twin.rules.tiering.coverage import Coverage

@@ -17,7 +17,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
 from streaming.bus.sender import Sender
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.loading import load
 from tests.bench.deployment import START_MS, Simulated, send
@@ -138,7 +138,7 @@ IN_A_SESSION: Final = """
 import sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
-from streaming.query.query import QueryError, run
+from streaming.query.twin_query import QueryError, run
 from streaming.runtime import jars, logs
 from streaming.runtime.configuration.loading import load
 logs.configure()

@@ -16,8 +16,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from streaming.exporter.views.api import partition_objects
-from streaming.lab.cluster import LocalCluster
+from streaming.exporter.views.partitions import partition_objects
+from streaming.lab.local_cluster import LocalCluster
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.encode import Deployment, RowCounts, messages
 from streaming.tap.sources import FileSource

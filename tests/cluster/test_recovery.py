@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from kafka import TopicPartition
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST, BrokerClient, await_in_sync
 from tests.cluster.topics import TIERED, steadily_written
 from tests.cluster.watching import keys, watching
 from tests.waiting import until
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.recovery import Recovery, recovery
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.losses]

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from tests.cluster.broker_client import (
     BROKER_RESOURCE,
     EARLIEST,
@@ -25,7 +25,7 @@ from tests.reading import conditions
 from tests.waiting import until
 from twin.declarations.table import UNKNOWN
 from twin.engine.changes import changes
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.min_isr import cleared_elrs, with_min_isr
 from twin.rules.reading.open_transactions import OpenTransactions
 from twin.rules.reading.out_of_range import OutOfRangeWindows

@@ -19,8 +19,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
-from streaming.exporter.views.api import partition_objects
-from streaming.lab.cluster import LocalCluster
+from streaming.exporter.views.partitions import partition_objects
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime import jars
 from tests.cluster.broker_client import BrokerClient, await_in_sync
 from tests.cluster.groups import watching_groups
@@ -30,7 +30,7 @@ from tests.cluster.watching import Watch, keys
 from tests.versions.releases import OWN, Release
 from tests.versions.tools import Tools
 from tests.waiting import until
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 pytestmark = [pytest.mark.cluster, pytest.mark.losses]
 

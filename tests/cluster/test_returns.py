@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 from kafka import TopicPartition
 
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.lab.node_logs import marks, since
 from tests.asking import answered
 from tests.cluster.broker_client import BROKER_RESOURCE, BrokerClient, await_in_sync
@@ -26,8 +26,8 @@ from tests.cluster.topics import steadily_written
 from tests.cluster.watching import watching
 from tests.waiting import patience, until
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
 from twin.cluster_rules.copy_rates import CopyRates
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.questions.recovery import copied_per_s
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.losses]

@@ -31,11 +31,11 @@ from streaming.collector.cycle.collector import Collector, run
 from streaming.collector.problem import Problem
 from streaming.collector.sources.log_dirs import LogDirSizes
 from streaming.collector.sources.offsets import ReplicaOffsets
-from streaming.collector.wire.brokers import BrokerConnections
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.collector.wire.connections import BrokerConnections
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.plans.admin import Admin, LivePartition
 from streaming.plans.lock import WatchLock
-from streaming.plans.plan import NotAllowed, PartitionChange
+from streaming.plans.plan import NotAllowed, PlannedChange
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from streaming.runtime.deadline import Deadline
 from tests.cluster.conftest import running
@@ -216,7 +216,7 @@ def test_a_plan_without_the_right_is_one_line_and_with_it_is_applied(
             plans.read("data", 0)
         admin.create_acls([describe])
         live = until(lambda: _read(plans), 10, "the right to describe does not help")
-        same = PartitionChange(
+        same = PlannedChange(
             "data", live.topic_id, 0, live.replicas, live.replicas, 1, live.leader_epoch
         )
         with pytest.raises(NotAllowed, match="ALTER on the cluster is not granted"):
@@ -261,7 +261,7 @@ def _read(plans: Admin) -> LivePartition | None:
     return None
 
 
-def _reordered(plans: Admin, change: PartitionChange) -> bool:
+def _reordered(plans: Admin, change: PlannedChange) -> bool:
     with suppress(NotAllowed):
         plans.reorder(change, within_s=5)
         return True

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from streaming.bus import bus_topics
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.cluster.broker_client import (
     TOPIC_RESOURCE,

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST, LATEST_TIERED, BrokerClient
 from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys, watching
 from tests.reading import conditions
 from tests.waiting import until
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.brokers.racks import rack_names
 from twin.rules.partitions.leaders import Roles
 from twin.rules.reading.cold_reads import ColdReads, ReadsCold

@@ -9,18 +9,18 @@ import pytest
 from kafka import KafkaAdminClient
 
 from streaming.bus.view import ClusterView, ShardView
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.questions.loss import lose
 from streaming.questions.single_loss import single_loss
 from tests.cluster.broker_client import BrokerClient, Key, await_in_sync
 from tests.cluster.watching import watching
 from tests.waiting import until
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.declarations.table import NO_BROKER
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.risks import OpenRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import gate
 from twin.questions.gate import Reason
 from twin.tables.state import ControllerQuorum, Partitions

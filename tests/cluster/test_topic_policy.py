@@ -12,7 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from streaming.bus import bus_topics
 from streaming.bus.connection import BusError
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.loading import load
 from tests.broker_classes import on_the_class_path

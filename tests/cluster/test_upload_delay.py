@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import LATEST_TIERED, BrokerClient
 from tests.cluster.topics import produce
 from tests.cluster.watching import keys, watching
 from tests.reading import conditions
 from tests.waiting import until
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, saved_share
 from twin.rules.tiering.upload import NEARLY, UploadLag

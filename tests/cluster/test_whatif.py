@@ -8,20 +8,20 @@ import time
 import pytest
 from click.testing import CliRunner, Result
 
-from streaming.bus import bus_topics, keys, snapshots
+from streaming.bus import bus_topics, record, snapshots
 from streaming.bus.sender import Sender
 from streaming.cli.main import main
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import ViewSource
-from streaming.lab.cluster import LocalCluster
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
 from tests.cluster.watching import environment_of
 from tests.exporter.serving import served
 from twin.builtin import CATALOG
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 pytestmark = pytest.mark.cluster
 
@@ -44,7 +44,7 @@ def write(config: Config, state: ShardState, limit_bytes: int = 1 << 20) -> int:
     parts = codec.encode_parts(state, limit_bytes)
     with Sender(config) as sender:
         for part, message in enumerate(parts):
-            key = keys.key(config.cluster.name, 0) + (f"/{part}".encode() if part else b"")
+            key = record.key(config.cluster.name, 0) + (f"/{part}".encode() if part else b"")
             sender.send(bus_topics.topics(config).snapshots, key, message)
         sender.flush(10_000)
     return len(parts)

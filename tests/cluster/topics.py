@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import (
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,

@@ -11,13 +11,13 @@ from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.problem import Problem
 from streaming.collector.sources.groups import GroupSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime import config
 from tests.cluster.broker_client import Key, PartitionState
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER
 from twin.engine import frames
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log import segment_store
 from twin.step import step, step_segments
 from twin.tables.enums import ReplicaFlags

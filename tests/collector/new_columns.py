@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from twin.declarations.table import Int64, column
-from twin.tables import columns
+from twin.tables import broker_columns, columns
 
 FILL = -7
 
@@ -26,13 +26,17 @@ def with_one_more(base: Any) -> Any:
     return OneMore
 
 
-for name in ("BrokerColumns", "ConfigColumns", "LogSample"):
-    setattr(columns, name, with_one_more(getattr(columns, name)))
+for module, name in (
+    (broker_columns, "BrokerColumns"),
+    (columns, "ConfigColumns"),
+    (columns, "LogSample"),
+):
+    setattr(module, name, with_one_more(getattr(module, name)))
 
 # Everything else is imported when the columns are there.
 from streaming.collector.cycle.collector import Collector  # noqa: E402
 from streaming.collector.cycle.observation import ObservationEncoder  # noqa: E402
-from streaming.collector.wire.brokers import BrokerConnections  # noqa: E402
+from streaming.collector.wire.connections import BrokerConnections  # noqa: E402
 from streaming.runtime.config import BusConfig, Config  # noqa: E402
 from tests.builders import NOW_MS, Partition, a_state  # noqa: E402
 from tests.collector.fake_broker import Partition as Served  # noqa: E402
@@ -41,7 +45,7 @@ from tests.simulator.shard import SimulatedShard  # noqa: E402
 from tests.waiting import patient_ms  # noqa: E402
 from twin.builtin import CATALOG  # noqa: E402
 from twin.engine import codec, frames  # noqa: E402
-from twin.engine.state import ShardState  # noqa: E402
+from twin.engine.shard_state import ShardState  # noqa: E402
 from twin.step import step  # noqa: E402
 from twin.tables.state import Brokers, Configs, Replicas  # noqa: E402
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from streaming.checks.cluster import of_cluster
+from streaming.checks.cluster_checks import of_cluster
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.settings.config_values import BROKER_OWN_KEYS, broker_columns
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import (
     BrokerCapacity,
     CapacityConfig,

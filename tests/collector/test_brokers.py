@@ -9,7 +9,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequ
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest, MetadataResponse
 
 from streaming.collector.problem import TIMEOUT, timeout
-from streaming.collector.wire.brokers import (
+from streaming.collector.wire.connections import (
     Address,
     BrokerConnections,
     BrokerResponse,

@@ -9,7 +9,7 @@ import pytest
 from kafka.admin import ACLOperation as Operation
 from kafka.protocol.consumer import OffsetFetchRequest
 
-from streaming.checks.cluster import of_cluster
+from streaming.checks.cluster_checks import of_cluster
 from streaming.checks.rights import grant_to_user, right_for
 from streaming.runtime.config import ClusterConfig, CollectorConfig, Config, EligibilityConfig
 from streaming.runtime.kafka.remote_log_access import (

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from streaming.checks.machine import of_machine
 from streaming.checks.places import of_places
-from streaming.lab.cluster import free_base_port
+from streaming.lab.local_cluster import free_base_port
 from streaming.runtime.config import (
     AdmissionConfig,
     ArchiveConfig,

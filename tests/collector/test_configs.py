@@ -12,7 +12,7 @@ from streaming.collector.settings.config_values import topic_columns
 from streaming.collector.settings.thresholds import ThresholdLookup
 from streaming.collector.sources.configs import ConfigSource
 from streaming.collector.sources.metadata import ClusterMetadata, MetadataSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import (
     ClusterConfig,
     CollectorConfig,

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from streaming.bus.bus_topics import shard_of
 from streaming.bus.connection import BusError
 from streaming.collector.cycle.collector import Collector, collect
-from streaming.collector.cycle.log import CycleLog, FixedRateSchedule
+from streaming.collector.cycle.cycle_log import CycleLog, FixedRateSchedule
 from streaming.collector.cycle.observation import (
     MOST_PROBLEMS,
     MOST_TEXT,
@@ -26,12 +26,12 @@ from streaming.collector.cycle.observation import (
     ObservationEncoder,
     problems_table,
 )
-from streaming.collector.groups.frames import GroupFrames
+from streaming.collector.groups.group_frames import GroupFrames
 from streaming.collector.problem import NOT_OFFERED, Problem, timeout
 from streaming.collector.sources.configs import TopicSettings
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.jmx import MetricsSource, ScrapedMetrics
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from tests.collector.fake_broker import (
     Error,
@@ -48,7 +48,7 @@ from twin.builtin import CATALOG
 from twin.engine import frames
 from twin.engine.frames import Frame, FrameHeader
 from twin.engine.merge import merge
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import Roles
 from twin.tables.enums import BatchKind, PendingUpload, ReplicaFlags
 from twin.tables.state import Replicas

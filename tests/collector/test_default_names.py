@@ -7,7 +7,7 @@ import re
 import pytest
 
 from streaming.collector.scraping.default_names import BEANS, Naming
-from streaming.collector.scraping.names import OWN, STARTED, Rules
+from streaming.collector.scraping.metric_names import OWN, STARTED, Rules
 from streaming.collector.scraping.signals import served
 
 

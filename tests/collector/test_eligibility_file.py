@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from streaming.bus.shards import with_shards
-from streaming.checks.cluster import of_cluster
+from streaming.checks.cluster_checks import of_cluster
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.settings.eligibility_file import EligibilityFile
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import ClusterConfig, Config, EligibilityConfig
 from streaming.runtime.configuration.loading import load
 from streaming.runtime.stop import on_hangup_signal

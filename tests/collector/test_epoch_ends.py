@@ -10,7 +10,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.sources.epoch_ends import EpochEndSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import BusConfig, CollectorConfig, Config
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
 from tests.waiting import AMPLE_MS

@@ -13,7 +13,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from streaming.collector.context import CycleContext
 from streaming.collector.sources.epochs import EpochSource, Histories
 from streaming.collector.sources.metadata import MetadataSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (

@@ -12,7 +12,7 @@ from streaming.bus.bus_topics import shard_of
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.sources.groups import GroupSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group, Member
@@ -21,7 +21,7 @@ from twin.builtin import CATALOG
 from twin.engine import frames
 from twin.engine.frames import Frame
 from twin.engine.merge import merge
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import GroupState, GroupType
 from twin.tables.state import GroupOffsets, Groups, PartitionIndex
 

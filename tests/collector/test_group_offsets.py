@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from streaming.collector.groups.offsets import (
+from streaming.collector.groups.committed import (
     NO_ANSWER,
     CommittedOffsets,
     OffsetFetchBatch,

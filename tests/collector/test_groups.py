@@ -13,12 +13,12 @@ import pytest
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetFetchRequest
 
+from streaming.collector.groups.committed import NO_ANSWER
 from streaming.collector.groups.coordinators import RequestLimits
-from streaming.collector.groups.offsets import NO_ANSWER
 from streaming.collector.groups.requests import CONSUMER_GROUP_DESCRIBE
 from streaming.collector.groups.round import LEFT_OUT, NO_OFFSETS, NOT_LISTED, GroupRound
 from streaming.collector.sources.groups import GroupSource
-from streaming.collector.wire.brokers import Address
+from streaming.collector.wire.connections import Address
 from streaming.runtime.config import ClusterConfig, CollectorConfig, Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import (

@@ -24,7 +24,7 @@ from streaming.collector.problem import Problem
 from streaming.collector.scraping.scrape import scrape_all
 from streaming.collector.scraping.signals import Samples, Scrape, served, signals_of
 from streaming.collector.sources.jmx import MetricsSource, ScrapedMetrics, urls
-from streaming.collector.wire.brokers import Address, BrokerConnections
+from streaming.collector.wire.connections import Address, BrokerConnections
 from streaming.runtime.config import BusConfig, CollectorConfig, Config
 from tests.collector.fake_broker import Partition, Topic, World, fake_cluster
 from tests.collector.fake_exporter import NEVER_S, TEXT, Exporter

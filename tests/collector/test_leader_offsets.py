@@ -11,7 +11,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from streaming.collector.listing import PartitionListing
 from streaming.collector.sources.leader_offsets import LeaderOffsets, LeaderOffsetSource
 from streaming.collector.sources.replica_status import ReplicaStatus
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (
     Error,

@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeLogDirsResponse
 
 from streaming.collector.listing import ListedPlacement
 from streaming.collector.sources.log_dirs import LogDirSizes, LogDirSource
-from streaming.collector.wire.log_dirs import LogKind
+from streaming.collector.wire.log_dirs_layout import LogKind
 from streaming.collector.wire.volumes import LAST_ANSWERS
 from streaming.runtime.config import BrokerCapacity, CapacityConfig
 from tests.collector.test_wire import placement

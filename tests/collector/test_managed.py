@@ -17,7 +17,7 @@ from kafka.protocol.admin import (
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.problem import NOT_OFFERED
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import BusConfig, CollectorConfig, Config
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
 from tests.collector.managed import SERVICES, all_be, offered

@@ -10,7 +10,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from streaming.collector.problem import TIMEOUT
 from streaming.collector.sources.metadata import ClusterMetadata, MetadataSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import CollectorConfig, Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from streaming.collector.listing import ListedPlacement
 from streaming.collector.sources import offsets
 from streaming.collector.sources.offsets import OffsetSource, ReplicaOffsets
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (
     Error,

@@ -16,16 +16,16 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 from structlog.testing import capture_logs
 
-from streaming.checks.cluster import of_cluster
+from streaming.checks.cluster_checks import of_cluster
 from streaming.collector.cycle.collector import Collector
-from streaming.collector.cycle.log import CycleLog
+from streaming.collector.cycle.cycle_log import CycleLog
 from streaming.collector.cycle.metrics import CycleMetrics
 from streaming.collector.outcome import ReadOutcome, outcomes
 from streaming.collector.problem import NOT_OFFERED
 from streaming.collector.sources import ABOUT, SOURCES
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.timestamps import TimestampSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from tests.collector.fake_broker import (
     FakeCluster,

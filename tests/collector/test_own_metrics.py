@@ -18,8 +18,8 @@ from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.own_metrics import OWN
 from streaming.collector.sources import ABOUT
 from streaming.collector.sources.groups import GroupSource
-from streaming.collector.wire.brokers import BrokerConnections
-from streaming.lab.cluster import free_base_port
+from streaming.collector.wire.connections import BrokerConnections
+from streaming.lab.local_cluster import free_base_port
 from streaming.runtime.config import ClusterConfig, CollectorConfig, Config
 from streaming.runtime.program_metrics import served
 from tests.collector.fake_broker import (

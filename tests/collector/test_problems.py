@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 from streaming.bus.connection import BusError
 from streaming.checks.rights import WITHOUT
 from streaming.collector.cycle.collector import Collector, collect
-from streaming.collector.cycle.log import CycleLog
+from streaming.collector.cycle.cycle_log import CycleLog
 from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.problem import Problem
 from streaming.collector.source import EveryBrokerSource
@@ -30,7 +30,7 @@ from streaming.collector.sources import ABOUT, SOURCES
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.jmx import MetricsSource
 from streaming.collector.sources.metadata import MetadataSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import (
     BusConfig,
     ClusterConfig,

@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeQuorumRequest
 
 from streaming.collector.context import CycleContext
 from streaming.collector.sources.quorum import QuorumSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster
 from tests.waiting import AMPLE_MS
 

@@ -14,7 +14,7 @@ from kafka.protocol.metadata import MetadataRequest
 from streaming.collector.context import CycleContext
 from streaming.collector.sources.metadata import MetadataSource
 from streaming.collector.sources.replica_status import ReplicaStatus, ReplicaStatusSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster

@@ -15,7 +15,7 @@ from streaming.collector.reading import Readings
 from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.sources import ABOUT, SOURCES
 from streaming.collector.sources.offsets import OffsetSource
-from streaming.collector.wire.brokers import BrokerResponse, EncodedRequest
+from streaming.collector.wire.connections import BrokerResponse, EncodedRequest
 
 REQUEST = EncodedRequest(1, 0, bytes(20), flexible=False, throttled=False)
 

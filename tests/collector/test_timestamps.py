@@ -11,7 +11,7 @@ from streaming.collector.context import CycleContext
 from streaming.collector.sources.metadata import MetadataSource
 from streaming.collector.sources.offsets import OffsetSource
 from streaming.collector.sources.timestamps import ReadLimits, TimestampSource, first_batch
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (

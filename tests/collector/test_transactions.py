@@ -16,7 +16,7 @@ from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.problem import NOT_OFFERED
 from streaming.collector.sources.transactions import TransactionSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import BusConfig, CollectorConfig, Config
 from tests.collector.fake_broker import (
     FakeCluster,
@@ -30,7 +30,7 @@ from tests.collector.fake_broker import (
 from tests.waiting import AMPLE_MS
 from twin.builtin import CATALOG
 from twin.engine import frames
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.reading.open_transactions import (
     OpenTransactions,
     TransactionHolders,

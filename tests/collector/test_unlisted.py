@@ -8,11 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from streaming.collector.cycle.collector import Collector
-from streaming.collector.cycle.log import CycleLog
+from streaming.collector.cycle.cycle_log import CycleLog
 from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.problem import Problem
 from streaming.collector.sources.metadata import MetadataSource
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.collector.wire.unlisted import UnlistedBrokers
 from streaming.runtime.config import CollectorConfig, Config
 from tests.collector.fake_broker import (

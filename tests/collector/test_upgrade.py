@@ -9,7 +9,7 @@ import pytest
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.sources.offsets import ReplicaOffsets
-from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import CollectorConfig, Config
 from tests.collector.fake_broker import (
     FakeBroker,

@@ -17,7 +17,7 @@ from kafka.protocol.metadata import MetadataResponse
 from streaming.collector import listing
 from streaming.collector.listing import BrokerReplicas, ListedPlacement
 from streaming.collector.sources import offsets
-from streaming.collector.wire import log_dirs
+from streaming.collector.wire import log_dirs_layout
 from streaming.collector.wire.layouts import Layout, LayoutCursor, places
 from streaming.runtime.kafka.messages import MalformedBytes, OverlongVarint
 
@@ -212,7 +212,7 @@ def log_dirs_answer(draw: Any, topics: dict[str, set[int]], version: int, dirs: 
     return bytes(answer.encode(version=version))
 
 
-def summed(read: log_dirs.BrokerSizes) -> list[Any]:
+def summed(read: log_dirs_layout.BrokerSizes) -> list[Any]:
     """What a response says of each directory, as plain values."""
     found = read.directories
     columns = (found.error_code, found.total_bytes, found.usable_bytes, found.is_cordoned)
@@ -227,9 +227,9 @@ def test_sizes_read_by_numpy_are_the_codecs(
     listed = {name for name in topics if data.draw(st.booleans())}
     assigned = {name: topics[name] - {0, 1} for name in listed}
     held = placement({name: each for name, each in assigned.items() if each}).replicas_on(1)
-    layout = log_dirs.LogDirsLayout(body, version, held, listed)
+    layout = log_dirs_layout.LogDirsLayout(body, version, held, listed)
     read = layout.read(np.frombuffer(body, np.uint8))
-    expected = log_dirs.decoded(body, version, held, listed)
+    expected = log_dirs_layout.decoded(body, version, held, listed)
     assert expected.error_code == 0
     assert by_row((read.rows, read.sizes, read.directory)) == by_row(
         (expected.rows, expected.sizes, expected.directory)
@@ -245,7 +245,7 @@ def test_a_truncated_answer_about_disks_is_irregular(
     body = log_dirs_answer(data.draw, topics, 5, 2)
     cut = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(MalformedBytes):
-        log_dirs.LogDirsLayout(body[:cut], 5, placement(topics).replicas_on(1), set(topics))
+        log_dirs_layout.LogDirsLayout(body[:cut], 5, placement(topics).replicas_on(1), set(topics))
 
 
 @pytest.mark.parametrize("error", ["top", "directory"])
@@ -258,8 +258,8 @@ def test_errors_about_disks_are_left_to_the_codec_and_reported(error: str) -> No
     body = bytes(answer.encode(version=5))
     held = placement({"a": {0}}).replicas_on(1)
     with pytest.raises(MalformedBytes):
-        log_dirs.LogDirsLayout(body, 5, held, {"a"})
-    read = log_dirs.decoded(body, 5, held, {"a"})
+        log_dirs_layout.LogDirsLayout(body, 5, held, {"a"})
+    read = log_dirs_layout.decoded(body, 5, held, {"a"})
     assert len(read.rows) == 0
     assert read.error_code == (31 if error == "top" else 56)
     assert error == "top" or read.reason == "log directory /d"

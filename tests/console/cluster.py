@@ -11,9 +11,9 @@ from typing import Final
 from starlette.types import ASGIApp
 
 from streaming.bus.view import ClusterView, SnapshotStore
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.runtime.config import AccessConfig
 from tests.builders import (
     Group,
@@ -36,10 +36,10 @@ from tests.simulator.shard import Shape, SimulatedShard
 from tests.twin.disks.stage import PLAIN, TIERED, Growing, cycles
 from tests.twin.test_gate import quorum
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step, step_segments
 from twin.tables.enums import GroupState, PendingUpload, SegmentState
 

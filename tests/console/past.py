@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from streaming.exporter.api import application
-from streaming.exporter.capsule import source_of
+from streaming.exporter.capsule_server import source_of
+from streaming.exporter.web_application import application
 from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.saving import Recorded, save
 from tests.exporter.serving import served

@@ -8,7 +8,7 @@ from typing import Final
 
 from playwright.sync_api import Browser, Page
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from tests.console.browser import NARROW, WIDE, browser, go, page
 from tests.console.cluster import Shown, serving, small, with_disks, with_forecasts, with_problems
 from tests.console.past import serving_past

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from streaming.exporter.api import application
-from streaming.exporter.capsule import source_of
+from streaming.exporter.capsule_server import source_of
+from streaming.exporter.web_application import application
 from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.saving import save
 from tests.console import browser as browsers

@@ -13,7 +13,7 @@ from tests.console.browser import NARROW
 from tests.console.cluster import BROKERS, Shown, now_ms, small
 from tests.console.conftest import Open
 from tests.twin.test_silent_brokers import each_after
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.silent_successors import SilentSuccessors
 from twin.step import step
 from twin.tables.state import PartitionIndex

@@ -11,7 +11,7 @@ from tests.builders import Group, Partition, a_state, group_offsets_frame, group
 from tests.console.cluster import BROKERS, ODD_GROUP, ODD_NAME, Shown, now_ms, small
 from tests.console.conftest import Open
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 pytestmark = pytest.mark.browser

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from streaming.exporter.console_bundle import BundleError, bundled
 from streaming.exporter.console_files import FOLDER, console_files, modules, styles
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from tests.console.cluster import small
 from tests.exporter.test_exporter import a_busy_store, a_client
 

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from streaming.history.capsules.saving import Recorded
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from tests.console import browser as browsers
 from tests.console.browser import NARROW, WIDE
 from tests.console.past import ShownPast, serving_recorded

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from tests.console import browser as browsers
 from tests.console.browser import NARROW, WIDE
 from tests.console.conftest import Open
@@ -236,7 +236,7 @@ def test_the_report_of_the_span_is_a_page_that_leads_back_to_the_console(
             assert graves(tab) == [], f"{theme}, {size['width']} px"
             width = tab.evaluate("document.documentElement.scrollWidth")
             assert width <= size["width"], "the page is wider than the window"
-    tab.locator("li.cause a.time").first.click()
+    tab.locator("li:has(> strong) a").first.click()
     expect(tab.locator(".banner.then")).to_contain_text("This is how it was at")
 
 

@@ -21,7 +21,7 @@ from testcontainers.compose import DockerCompose
 
 from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
-from streaming.lab.cluster import NodeStatus
+from streaming.lab.local_cluster import NodeStatus
 from streaming.lab.processes import free_base_port
 from streaming.lab.prometheus import with_short_waits
 from streaming.runtime.config import Config
@@ -199,12 +199,9 @@ class Stack:
         """Every event once; repeats under one id must say the same."""
         by_id: dict[str, Mapping[str, Any]] = {}
         with Reader(self.config, [bus_topics.topics(self.config).events], "beginning") as reader:
-            deadline = Deadline.after_s(60)
-            while not reader.caught_up():
-                for record in reader.poll(200):
-                    event = json.loads(record.value or b"")
-                    assert by_id.setdefault(event["id"], event) == event
-                assert not deadline.is_over
+            for record in reader.to_end(Deadline.after_s(60)):
+                event = json.loads(record.value or b"")
+                assert by_id.setdefault(event["id"], event) == event
         return [dict(event) for event in by_id.values()]
 
 

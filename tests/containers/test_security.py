@@ -17,7 +17,7 @@ from kafka import KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.checks.bus import of_bus
-from streaming.checks.cluster import of_cluster
+from streaming.checks.cluster_checks import of_cluster
 from streaming.checks.rights import Right, rights
 from streaming.runtime.config import (
     BusConfig,

@@ -19,7 +19,7 @@ import httpx2
 import pytest
 
 from grafana.__main__ import DASHBOARDS
-from streaming.lab.cluster import free_base_port
+from streaming.lab.local_cluster import free_base_port
 from streaming.lab.scripts.by_name import SCRIPTS
 from tests.documented import undocumented
 from tests.grafana.pages import panels

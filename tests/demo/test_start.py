@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from streaming.lab import processes
-from streaming.lab.cluster import free_base_port
+from streaming.lab.local_cluster import free_base_port
 from tests.demo.playing import PORTS, commands
 
 pytestmark = pytest.mark.demo

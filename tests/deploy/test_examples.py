@@ -23,9 +23,9 @@ import yaml
 
 from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import ExporterConfig
 from tests.builders import Partition, a_state

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from streaming.exporter.events.log import EventLog
 from streaming.serving.certificate import Certificate
-from streaming.serving.server import STALLED_AFTER_MS, Server, listen
+from streaming.serving.http_server import STALLED_AFTER_MS, Server, listen
 
 
 @contextmanager

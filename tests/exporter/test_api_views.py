@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from tests.builders import (
     NOW_MS,
     Fetch,
@@ -21,7 +21,7 @@ from tests.builders import (
 from tests.exporter.test_exporter import a_full_store
 from twin.builtin import CATALOG
 from twin.declarations.table import PartitionTable, ReplicaTable, Table
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.tiering.lineage import Lineage
 from twin.step import step
 from twin.tables.enums import PendingUpload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,13 +10,12 @@ from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
 from streaming.bus.connection import BusError
-from streaming.exporter.api import application
 from streaming.exporter.events import asked as asking
 from streaming.exporter.events.asked import AGAIN_AFTER_S, AskedGate, sending
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.routes.questions import CONSOLE_HEADER
-from streaming.exporter.source import ViewSource
-from streaming.questions.restart import RestartVerdict
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.runtime.config import ClusterConfig, Config, ExporterConfig
 from tests.builders import NOW_MS
 from tests.exporter.test_exporter import a_full_store
@@ -25,9 +25,9 @@ CONFIG = Config(cluster=ClusterConfig(name="c"))
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[RestartVerdict]:
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, Any]]:
     """The verdicts whose events were sent."""
-    found: list[RestartVerdict] = []
+    found: list[Mapping[str, Any]] = []
     monkeypatch.setattr(asking, "send_judged", lambda _, given, __: found.append(given))
     return found
 
@@ -37,7 +37,7 @@ def verdict(broker: int, said: str) -> Any:
 
 
 def test_an_answer_to_a_program_is_kept_and_one_to_the_console_is_not():
-    kept: list[RestartVerdict] = []
+    kept: list[Mapping[str, Any]] = []
     rendered = Renderer(CATALOG, "c", ExporterConfig()).render(a_full_store().view)
     source = ViewSource(CATALOG, "c", lambda: rendered, lambda: NOW_MS, asked=kept.append)
     client = TestClient(application(source, ExporterConfig()))
@@ -52,7 +52,7 @@ def test_an_answer_to_a_program_is_kept_and_one_to_the_console_is_not():
 
 
 def test_a_verdict_is_sent_once_until_it_changes_or_time_has_passed(
-    sent: list[RestartVerdict], monkeypatch: pytest.MonkeyPatch
+    sent: list[Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch
 ):
     gate, now_s = AskedGate(CONFIG), [1_000.0]
     monkeypatch.setattr(asking.time, "monotonic", lambda: now_s[0])
@@ -72,9 +72,9 @@ def test_a_verdict_is_sent_once_until_it_changes_or_time_has_passed(
 def test_verdicts_that_cannot_be_sent_are_said_and_those_after_them_are_sent(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    tried: list[RestartVerdict] = []
+    tried: list[Mapping[str, Any]] = []
 
-    def refuse(config: Config, given: RestartVerdict, at_ms: int) -> None:
+    def refuse(config: Config, given: Mapping[str, Any], at_ms: int) -> None:
         tried.append(given)
         raise BusError("no right")
 

@@ -12,7 +12,7 @@ from tests.builders import NOW_MS
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.engine import codec, updates
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 Message = tuple[bytes, bytes]  # key and value

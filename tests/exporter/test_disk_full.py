@@ -14,9 +14,9 @@ from tests.exporter.test_exporter import a_client, a_store
 from tests.log_dir_frames import Directory
 from tests.twin.disks.stage import HOUR_S, MB, PLAIN, TIERED, Growing, cycles
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 GB = 1_000 * MB
 MINUTES = (0, 10, *range(60, 1_200, 180))

@@ -12,13 +12,13 @@ import httpx2
 import msgspec
 import pytest
 
-from streaming.bus.keys import Record
+from streaming.bus.record import Record
 from streaming.bus.view import Event
-from streaming.exporter.api import application
 from streaming.exporter.events.log import Cursor, EventLog, position_of
 from streaming.exporter.events.stream import MAX_STREAMS
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from tests.builders import NOW_MS
 from tests.exporter.serving import served
 from tests.waiting import PATIENCE, until

@@ -17,10 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer, at_scrape
 from streaming.exporter.own_metrics import OWN
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.lab.screen import draw
 from streaming.runtime.config import ExporterConfig
 from tests.builders import (
@@ -49,10 +49,10 @@ from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs
 from tests.reading import is_of_few
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.engine import codec
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import count_skipped, step, step_segments
 from twin.tables.broker_columns import BROKER_METRICS
 from twin.tables.enums import PendingUpload, SegmentState

@@ -18,7 +18,7 @@ from tests.builders import (
 )
 from tests.exporter.test_exporter import a_client, a_store, exposition, samples
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 from twin.tables.enums import GroupState
 

@@ -20,7 +20,7 @@ from tests.builders import (
 from tests.exporter.test_exporter import a_store, exposition
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 README = {

@@ -8,7 +8,7 @@ from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.exporter.test_exporter import a_client, a_store
 from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs_frame
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.engine import codec
 from twin.step import step
 

@@ -9,7 +9,7 @@ from streaming.bus.view import LOSSES_KEPT, SnapshotStore
 from tests.builders import Partition, a_state
 from twin.builtin import CATALOG
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import gate, whatif
 from twin.questions.gate import Terms
 

@@ -13,7 +13,7 @@ from streaming.bus.view import SnapshotStore
 from tests.builders import NOW_MS, Log, Partition, a_state, empty, replicas_frame
 from tests.exporter.test_exporter import MIB, a_client, a_store
 from tests.simulator.shard import Shape, SimulatedShard
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 

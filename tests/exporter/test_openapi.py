@@ -13,9 +13,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
-from streaming.exporter.api import endpoints
 from streaming.exporter.openapi import NEEDS_ONE_OF, described_path
 from streaming.exporter.routes.events import LAST_EVENT_ID
+from streaming.exporter.web_application import endpoints
 from tests.examples import ARE_FEW
 from tests.exporter.test_exporter import a_client, a_full_store
 from twin.builtin import CATALOG

@@ -13,7 +13,7 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import PartitionTable, ReplicaTable
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.topic_configs import ControllerMinIsr
 from twin.step import step
 

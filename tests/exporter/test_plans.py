@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from streaming.plans.answer import plan_data
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
 from streaming.plans.place import plan_place
-from streaming.questions.roll import plan_roll
+from streaming.plans.plan_data import plan_data
+from streaming.questions.gate.roll import plan_roll
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.exporter.test_exporter import a_client, a_store
 from tests.twin.test_gate import quorum

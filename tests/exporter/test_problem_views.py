@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.builders import NOW_MS, Partition, a_state, problems_frame
 from tests.exporter.test_exporter import a_client, a_store
 from twin.builtin import CATALOG
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 DENIED = ("log dirs", 2, "ClusterAuthorizationFailed", "DESCRIBE on the cluster is missing")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.questions.restart import ALLOWABLE, judge
+from streaming.questions.gate.restart import ALLOWABLE, judge
 from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets_frame, groups_frame
 from tests.exporter.test_exporter import a_client, a_store, with_events
 from tests.twin.test_gate import quorum
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.gate import Reason, Terms
 from twin.step import step
 

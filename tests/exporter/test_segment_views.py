@@ -13,7 +13,7 @@ from tests.builders import (
     segments_frame,
 )
 from tests.exporter.test_exporter import a_client, a_store
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.tiering.remote_segments import (
     MOST_OF_PARTITION,
     LeaderEpochs,

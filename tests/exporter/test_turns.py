@@ -9,12 +9,12 @@ from itertools import count
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from streaming.exporter.api import endpoints
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.moments import Moments
 from streaming.exporter.routing import QUESTIONS_AT_ONCE, routes
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import endpoints
 from streaming.questions import QUESTIONS
 from tests.builders import NOW_MS
 from tests.exporter.serving import served

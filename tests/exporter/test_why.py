@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from streaming.exporter.views.why import explained
 from tests.builders import (
     NOW_MS,
@@ -27,7 +27,7 @@ from tests.twin import (
     test_silent_successors,
 )
 from twin.builtin import CATALOG
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 

@@ -19,8 +19,8 @@ from streaming.grafana.annotate import KINDS
 from streaming.grafana.commands import BY_HAND
 from tests.grafana.pages import ROOT, Json, each_dashboard, panels
 from twin.builtin import CATALOG
-from twin.cluster_rules.disks.log_dirs import CLASSES
-from twin.engine.state import ShardState
+from twin.cluster_rules.disks.dir_contents import CLASSES
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 
 PROVISIONING = ROOT / "grafana" / "provisioning"

@@ -9,12 +9,12 @@ from functools import partial
 import msgspec
 
 from streaming.history.capsules.saving import Recorded
-from streaming.history.changes import ChangeTimes
+from streaming.history.change_times import ChangeTimes
 from streaming.history.past import PastView
 from streaming.history.replay import Replay
 from streaming.history.span import Span
 from streaming.history.timeline import Timeline, timeline_of
-from streaming.query.events import changed
+from streaming.query.event_rows import changed
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.engine import frames

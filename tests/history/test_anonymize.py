@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.history.capsules.anonymize import anonymized
-from streaming.history.capsules.names import LEFT_OUT, OtherNames
 from streaming.history.capsules.opening import Capsule
+from streaming.history.capsules.pseudonyms import LEFT_OUT, OtherNames
 from streaming.history.capsules.saving import Recorded, save
 from tests.examples import examples
 from tests.history.recorded import a_recording, an_event, at

@@ -10,12 +10,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.api import application, endpoints
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.moments import NO_PAST
-from streaming.exporter.source import ViewSource
-from streaming.history.changes import ChangeTimes
-from streaming.history.moments import AT
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application, endpoints
+from streaming.history.change_times import ChangeTimes
+from streaming.history.moment import AT
 from streaming.history.past import Past, PastView
 from streaming.history.span import Span
 from streaming.runtime.quantities import utc_text

@@ -18,13 +18,13 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from streaming.cli.main import main
-from streaming.exporter.api import application
-from streaming.exporter.capsule import source_of
-from streaming.history.capsules import arrow_sizes, layout, opening
-from streaming.history.capsules.layout import FORMAT_VERSION
+from streaming.exporter.capsule_server import source_of
+from streaming.exporter.web_application import application
+from streaming.history.capsules import arrow_sizes, file_format, opening
+from streaming.history.capsules.file_format import FORMAT_VERSION
 from streaming.history.capsules.opening import Capsule, CapsuleError
 from streaming.history.capsules.saving import SaveError, save
-from streaming.history.moments import MomentError
+from streaming.history.moment import MomentError
 from streaming.lab.processes import free_base_port
 from tests.history.recorded import SMALL, a_recording, an_event, at, message
 from tests.waiting import until
@@ -74,12 +74,12 @@ def changed(
         members = {name: whole.read(name) for name in whole.namelist()}
     change(members)
     if said:
-        manifest = msgspec.json.decode(members[layout.MANIFEST])
+        manifest = msgspec.json.decode(members[file_format.MANIFEST])
         for name, content in members.items():
-            if name != layout.MANIFEST:
+            if name != file_format.MANIFEST:
                 digest = opening.sha256(content).hexdigest()
                 manifest["members"][name] = {"size_bytes": len(content), "sha256": digest}
-        members[layout.MANIFEST] = msgspec.json.encode(manifest)
+        members[file_format.MANIFEST] = msgspec.json.encode(manifest)
     with zipfile.ZipFile(path, "w") as other:
         for name, content in members.items():
             other.writestr(name, content, zipfile.ZIP_DEFLATED)
@@ -88,8 +88,8 @@ def changed(
 
 def manifest_with(**fields: Any) -> Callable[[dict[str, bytes]], None]:
     def change(members: dict[str, bytes]) -> None:
-        manifest = msgspec.json.decode(members[layout.MANIFEST])
-        members[layout.MANIFEST] = msgspec.json.encode(manifest | fields)
+        manifest = msgspec.json.decode(members[file_format.MANIFEST])
+        members[file_format.MANIFEST] = msgspec.json.encode(manifest | fields)
 
     return change
 
@@ -373,11 +373,11 @@ def test_members_are_not_read_beyond_their_limits(
 ):
     large = changed(file, tmp_path / "c", lambda members: members.update({"index": bytes(5 << 20)}))
     assert large.stat().st_size < 2 << 20  # it is small on disk
-    monkeypatch.setattr(layout, "MOST_INDEX_BYTES", 1 << 20)
+    monkeypatch.setattr(file_format, "MOST_INDEX_BYTES", 1 << 20)
     assert "index has 5242880 bytes; the limit is 1048576" in refusal(large)
-    monkeypatch.setattr(layout, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(file_format, "MOST_MEMBERS", 3)
     assert "too many members" in refusal(file)
-    monkeypatch.setattr(layout, "MOST_FILE_BYTES", 1_000)
+    monkeypatch.setattr(file_format, "MOST_FILE_BYTES", 1_000)
     assert "the limit is 1000" in refusal(file)
 
 
@@ -423,7 +423,7 @@ def test_an_assignment_that_makes_every_table_wide_is_refused(monkeypatch: pytes
 def a_state() -> Any:
     with_all = a_recording(1, shards=1)
     sent = frames.decode(with_all.messages[0][1], CATALOG.observations).frames
-    from twin.engine.state import ShardState
+    from twin.engine.shard_state import ShardState
     from twin.step import step
 
     samples = [each for each in sent if each.header.kind not in ("segments", "epochs")]

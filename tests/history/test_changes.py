@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.exporter.api import application
-from streaming.exporter.capsule import source_of
+from streaming.exporter.capsule_server import source_of
 from streaming.exporter.moments import NO_PAST
+from streaming.exporter.web_application import application
 from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.saving import save
-from streaming.history.changes import MOST_BUCKETS, ChangeTimes
-from streaming.history.moments import time_text
+from streaming.history.change_times import MOST_BUCKETS, ChangeTimes
+from streaming.history.moment import time_text
 from streaming.history.span import Span
 from tests.history.recorded import INTERVAL_MS, a_recording, at, with_events
 from tests.history.test_at import LIVE

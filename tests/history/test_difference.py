@@ -15,13 +15,13 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from streaming.cli.main import main
-from streaming.exporter.api import application
-from streaming.exporter.capsule import source_of
+from streaming.exporter.capsule_server import source_of
+from streaming.exporter.web_application import application
 from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.saving import save
-from streaming.history.differences.difference import differences_of
+from streaming.history.differences.compared import differences_of
 from streaming.history.differences.text import text
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from streaming.history.past import PastView
 from tests.asking import a_view
 from tests.builders import NOW_MS, Partition, a_state
@@ -30,7 +30,7 @@ from tests.history.recorded import a_recording, at
 from tests.simulator.shard import Shape
 from twin.arrays.plain import counted
 from twin.builtin import CATALOG
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import NOT_SET, UNLIMITED
 
 CYCLES = 40

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from streaming.history.capsules.saving import Recorded
-from streaming.history.differences.amounts import amounts
-from streaming.history.differences.difference import differences_of
+from streaming.history.differences.amount_changes import amounts
+from streaming.history.differences.compared import differences_of
 from streaming.history.differences.text import text
 from tests.history.recorded import INTERVAL_MS, RecordedPast, at, message
 from tests.simulator.incidents import IncidentShard

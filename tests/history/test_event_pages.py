@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.exporter.api import application
 from streaming.exporter.events.log import KEPT
-from streaming.history.moments import time_text
+from streaming.exporter.web_application import application
+from streaming.history.moment import time_text
 from tests.history.recorded import RecordedPast, a_recording, at
 from tests.history.test_at import LIVE
 from tests.simulator.shard import Shape

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.history.moments import AT, MomentError, checked_in, time_text
+from streaming.history.moment import AT, MomentError, checked_in, time_text
 
 NOW_MS = 1_795_489_920_000  # 2026-11-24T03:12:00Z
 LAST_MS = 4_102_444_800_000

@@ -19,10 +19,10 @@ from streaming.history.stepping import States, nothing_yet, stepped
 from streaming.history.timeline import Timeline, timeline_of
 from tests.history.recorded import INTERVAL_MS, START_MS, a_recording, at
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.engine import codec, frames
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals import PROPOSALS
 from twin.remote_log import segment_store
 from twin.step import step, step_segments

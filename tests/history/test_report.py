@@ -20,11 +20,11 @@ from starlette.testclient import TestClient
 from streaming.cli.main import main
 from streaming.cli.report import newest_time_of_day
 from streaming.exporter.agents.tools import tools_of
-from streaming.exporter.api import application, endpoints
-from streaming.exporter.capsule import source_of
+from streaming.exporter.capsule_server import source_of
+from streaming.exporter.web_application import application, endpoints
 from streaming.history.capsules.opening import Capsule
 from streaming.history.capsules.saving import Recorded, save
-from streaming.history.moments import MomentError, time_text
+from streaming.history.moment import MomentError, time_text
 from streaming.history.report.happenings import read
 from streaming.history.report.making import report_of
 from streaming.history.report.model import Line, Report

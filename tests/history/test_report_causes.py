@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from streaming.history.report.incidents import told
 from streaming.history.report.making import report_of
 from streaming.history.report.model import Report
 from streaming.plans.events import judged
-from streaming.questions.restart import RestartVerdict, Verdict, judge
+from streaming.questions.gate.restart import Verdict, judge
 from tests.history.recorded import INTERVAL_MS, RecordedPast, at, message, with_events
 from tests.simulator.incidents import IncidentShard
 from tests.simulator.shard import Shape
@@ -325,7 +326,7 @@ def test_what_the_gate_was_asked_is_what_people_did_and_no_cause():
     assert (known.incidents, known.no_cause) == ([], [])
 
 
-def verdict(broker: int, said: Verdict) -> RestartVerdict:
+def verdict(broker: int, said: Verdict) -> dict[str, Any]:
     answer = judge(ClusterView(), (), Terms(), 0).data()
     return {**answer, "brokers": [broker], "verdict": said, "stale": None, "reasons": []}
 

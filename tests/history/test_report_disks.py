@@ -15,7 +15,7 @@ from streaming.history.report.model import Report
 from streaming.history.report.writing.document import document
 from streaming.history.report.writing.markdown import markdown
 from streaming.history.timeline import Timeline, timeline_of
-from streaming.query.events import changed
+from streaming.query.event_rows import changed
 from tests.builders import NOW_MS
 from tests.history.recorded import RecordedPast, message
 from tests.log_dir_frames import Directory, failed

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from streaming.lab.cluster import free_base_port
+from streaming.lab.local_cluster import free_base_port
 from tests.kubernetes.tools import program
 from tests.waiting import until
 

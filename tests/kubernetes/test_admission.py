@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from deploy.dist import CHART
-from streaming.admission.gate import Gate
+from streaming.admission.gate_client import Gate
 from streaming.admission.kubernetes import Kubernetes
 from streaming.admission.own_metrics import OWN
 from streaming.admission.webhook import Webhook, application

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from streaming.lab import commands
-from streaming.lab.cluster import ClusterError, LocalCluster, free_base_port
 from streaming.lab.cluster_config import ClusterLayout, disk_of, load, properties, write_files
+from streaming.lab.local_cluster import ClusterError, LocalCluster, free_base_port
 from streaming.runtime import jars
 
 

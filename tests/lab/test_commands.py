@@ -4,8 +4,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.lab.commands import _of_demo, cluster
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 
 
 def test_every_command_finds_the_cluster_of_the_demo_by_the_demos_home(tmp_path: Path):

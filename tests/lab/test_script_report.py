@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.history.report.writing.markdown import escaped, link
-from streaming.lab.scripts.report import as_text
+from streaming.lab.scripts.script_report import as_text
 
 
 def test_what_markdown_needs_is_not_printed():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime import jars
 from tests.broker_classes import on_the_class_path
 

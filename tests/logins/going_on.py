@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.kafka import clients
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.waiting import patient_ms, until

@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 
 from streaming.checks import check
-from streaming.collector.wire.brokers import BrokerConnections, CollectorError
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.collector.wire.connections import BrokerConnections, CollectorError
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.logins.authority import Authority

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from streaming.query.kafka_options import kafka_options
-from streaming.query.logins import iam as of_java
+from streaming.query.logins import java_iam as of_java
 from streaming.runtime.config import ConfigError
 from streaming.runtime.configuration.loading import load
 from streaming.runtime.kafka import clients, iam_tokens

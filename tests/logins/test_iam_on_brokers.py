@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.query.kafka_options import kafka_options
 from streaming.runtime import jars
 from streaming.runtime.kafka import clients, iam_tokens

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from kafka import KafkaAdminClient
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.kafka import clients
 from tests.logins import java_client
 from tests.logins import kdc as realm

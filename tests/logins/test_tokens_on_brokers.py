@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from streaming.query.kafka_options import kafka_options
 from tests.logins import java_client
 from tests.logins.brokers import with_tokens

@@ -13,7 +13,7 @@ from tests.oracle import cases
 from tests.oracle.cases import Case
 from tests.oracle.oracle import Oracle
 from twin.declarations.table import NO_BROKER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import ElectionKind, ElectionState, Outcome, elect
 from twin.rules.election.next_leader import NextLeaders
 

@@ -10,9 +10,9 @@ from tests.kafka_log import epoch_for_offset, next_uploads, segment_at, truncate
 from tests.oracle import lineage_cases
 from tests.oracle.oracle import Case, Oracle
 from twin.declarations.table import UNKNOWN
-from twin.remote_log import lineage
+from twin.remote_log import segment_lineage
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
-from twin.remote_log.epochs import (
+from twin.remote_log.epoch_history import (
     Epochs,
     assigned,
     end_offset_for,
@@ -116,14 +116,14 @@ class TestSegments:
             epochs, log_end = pairs(question["epochs"]), question["logEnd"]
             history = without_empty_epochs(epochs)
             within = {
-                str(number): lineage.within_lineage(segment, log_end, history)
+                str(number): segment_lineage.within_lineage(segment, log_end, history)
                 for number, segment in segments.items()
             }
             assert within == answer["within"], question
             outside += sum(not ours for ours in within.values())
-            remote = lineage.highest_remote_offset(cache, epochs, log_end)
+            remote = segment_lineage.highest_remote_offset(cache, epochs, log_end)
             assert list(remote) == answer["remoteEnd"], question
-            start = lineage.remote_log_start(cache, epochs, question["localStart"])
+            start = segment_lineage.remote_log_start(cache, epochs, question["localStart"])
             assert start == answer["logStart"], question
         assert outside > COUNT
 

@@ -14,9 +14,10 @@ from streaming.plans import journal
 from streaming.plans.admin import Admin
 from streaming.plans.apply import Applier, ChangeOutcome, ChangeResult, RateLimit
 from streaming.plans.journal import Journal
-from streaming.plans.plan import PartitionChange, Plan, PlanError
+from streaming.plans.plan import Plan, PlanError, PlannedChange
 from streaming.runtime.config import ClusterConfig, Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
+from twin.declarations.table import NO_BROKER
 
 ALTER, ELECT = AlterPartitionReassignmentsRequest, ElectLeadersRequest
 
@@ -36,17 +37,18 @@ def stop() -> threading.Event:
 
 def change(
     kafka: FakeCluster, number: int = 0, planned: tuple[int, ...] = (1, 3, 2)
-) -> PartitionChange:
+) -> PlannedChange:
     """A change that was planned for what Kafka has now."""
     topic = kafka.world.topics["t"]
     held = topic.partitions[number]
     leader = -1 if held.leader is None else held.leader
-    return PartitionChange(
-        "t", str(topic.topic_id), number, tuple(held.replicas), planned, leader, held.epoch
-    )
+    return PlannedChange(
+        "t", str(topic.topic_id), number, tuple(held.replicas), planned, leader, held.epoch,
+        NO_BROKER,
+    )  # fmt: skip
 
 
-def plan(*changes: PartitionChange) -> Plan:
+def plan(*changes: PlannedChange) -> Plan:
     return Plan("order", "c", 0, changes)
 
 
@@ -59,7 +61,7 @@ def with_applier(
         return act(Applier(admin, written, RateLimit(per_minute), stop))
 
 
-def applied(kafka: FakeCluster, folder: Path, *changes: PartitionChange) -> list[ChangeOutcome]:
+def applied(kafka: FakeCluster, folder: Path, *changes: PlannedChange) -> list[ChangeOutcome]:
     results = with_applier(kafka, folder, threading.Event(), lambda a: a.apply(changes))
     return [result.outcome for result in results]
 

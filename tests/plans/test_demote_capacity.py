@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from streaming.bus import keys
+from streaming.bus import record
 from streaming.bus.view import SnapshotStore
 from streaming.plans.demote import plan_demote
 from streaming.plans.plan import Plan
@@ -27,7 +27,7 @@ def plan(capacity: dict[int, tuple[int, int]], shards: int = 1, **more: object) 
     store = SnapshotStore(CATALOG, cluster, shards)
     for shard in range(shards):
         state = played(CATALOG, observed, shard, shards, frozenset(topics[shard::shards]))
-        assert store.take_snapshot(keys.key(cluster, shard), codec.encode(state))
+        assert store.take_snapshot(record.key(cluster, shard), codec.encode(state))
     return plan_demote(store.publish(), observed[-1][1], 1)
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from streaming.bus import keys
+from streaming.bus import record
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.plans import files, journal
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
-from streaming.plans.plan import PartitionChange, PlanError
+from streaming.plans.plan import PlanError, PlannedChange
 from streaming.questions.answer import WhatIfError
 from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.builtin import CATALOG
@@ -23,7 +23,7 @@ COLD = {2: Log(local_start=1, size_bytes=10)}
 
 def view(*parts: Partition, **configs: int) -> ClusterView:
     store = SnapshotStore(CATALOG, "c", 1)
-    store.take_snapshot(keys.key("c", 0), codec.encode(a_state(*parts, **configs)))
+    store.take_snapshot(record.key("c", 0), codec.encode(a_state(*parts, **configs)))
     return store.publish()
 
 
@@ -120,5 +120,5 @@ def test_a_folder_with_a_plan_is_not_written_over(tmp_path: Path):
 
 
 def test_a_change_is_the_same_after_its_file():
-    change = PartitionChange("t", "id", 3, (1, 2), (2, 1), 1, 7, 2)
+    change = PlannedChange("t", "id", 3, (1, 2), (2, 1), 1, 7, 2)
     assert files.change_from(json.loads(json.dumps(files.as_json(change)))) == change

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from streaming.bus.view import ClusterView
-from streaming.plans.answer import plan_data
 from streaming.plans.demote import plan_demote
 from streaming.plans.judge import judge
 from streaming.plans.place import plan_place
+from streaming.plans.plan_data import plan_data
 from tests.asking import a_view
 from tests.builders import brokers_frame
 from tests.twin.disks.stage import GB, MINUTES, PLAIN, Growing, cycles, one_shard, volumes

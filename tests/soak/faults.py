@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kafka import TopicPartition
 
-from streaming.lab.cluster import ClusterError
+from streaming.lab.local_cluster import ClusterError
 from streaming.lab.scripts.stage import ScriptFailed
 from tests.soak.judge import Decides, Note
 from tests.soak.setup import PAIR_TOPICS, TOPICS, Soak

@@ -12,21 +12,21 @@ from typing import Final
 
 import numpy as np
 
+from streaming.history.archive.archive_past import ArchivePast
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import CYCLES, times_of
-from streaming.history.archive.past import ArchivePast
+from streaming.history.archive.row_layout import CYCLES, times_of
+from streaming.history.capsules.capsule_past import CapsulePast
 from streaming.history.capsules.opening import Capsule
-from streaming.history.capsules.past import CapsulePast
 from streaming.history.capsules.recording import recorded
 from streaming.history.capsules.saving import save
-from streaming.history.moments import MomentError, time_text
+from streaming.history.moment import MomentError, time_text
 from streaming.history.past import PastView
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from tests.history.archive.test_differences import columns, without_segments
 from tests.soak.judge import Span
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import Assignment, PartitionIndex, Replicas, Topics
 
 MOMENTS: Final = 300

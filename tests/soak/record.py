@@ -121,16 +121,12 @@ def observed_ms(config: Config) -> dict[int, list[int]]:
     """The times of all observations of leaders that are on the bus, sorted, by shard.
 
     Raises:
-        RecordError: they cannot be read in time.
+        BusError: they cannot be read, or not in time.
     """
     times: dict[int, set[int]] = {shard: set() for shard in range(config.bus.shards)}
-    deadline = Deadline.after_s(_READ_WITHIN_S)
     with Reader(config, [bus_topics.topics(config).observations], "beginning") as reader:
-        while not reader.caught_up():
-            if deadline.is_over:
-                raise RecordError("the observations on the bus cannot be read in time")
-            for record in reader.poll(500):
-                for header, _ in frames.headers(record.value or b""):
-                    if header.kind == PartitionsFrame.kind:
-                        times[header.shard].add(header.observed_at_ms)
+        for record in reader.to_end(Deadline.after_s(_READ_WITHIN_S)):
+            for header, _ in frames.headers(record.value or b""):
+                if header.kind == PartitionsFrame.kind:
+                    times[header.shard].add(header.observed_at_ms)
     return {shard: sorted(of_shard) for shard, of_shard in times.items()}

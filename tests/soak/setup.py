@@ -16,7 +16,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient
 
 from streaming.history.archive.delta import ArchiveTables
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.lab.scripts.stage import ScriptFailed, Stage
 from streaming.lab.traffic import TIERED, Traffic
 from streaming.runtime.config import Config

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient
 
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from tests.cluster.broker_client import await_agreement
 from tests.soak import controller_log
 

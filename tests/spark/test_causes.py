@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.causes import in_one_line
+from streaming.query.why_failed import in_one_line
 from streaming.runtime.errors import keep_secret
 
 KAFKA = "org.apache.kafka.common."
@@ -97,7 +97,7 @@ def test_a_secret_in_an_exception_is_not_shown():
 PROGRAM = """
 import sys, time
 from pyspark.sql import SparkSession
-from streaming.query.causes import cause
+from streaming.query.why_failed import cause
 from streaming.query.kafka_options import kafka_options
 from streaming.runtime import jars
 spark = (

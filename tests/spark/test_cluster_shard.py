@@ -15,8 +15,8 @@ from streaming.query.cluster_shard import OBSERVED, reports_of
 from streaming.query.processor import REPORTS
 from tests.spark.test_processor import LATER_MS, a_cycle, a_tester, rows
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.disks.disk_skew import DiskShares
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine import codec
 
 PROGRAM = """

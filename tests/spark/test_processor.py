@@ -43,7 +43,7 @@ from twin.declarations.table import (
 )
 from twin.engine import codec, updates
 from twin.engine.frames import FrameHeader, encode, join, streams, write
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.engine.updates import MOST_UPDATES, WHOLE_EVERY_CYCLES
 from twin.proposals import PROPOSALS
 from twin.proposals.kip1303 import Kip1303Leadership

@@ -6,8 +6,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from streaming.query.kafka_options import sink_options, source_options
 from streaming.query.progress import log_fields
-from streaming.query.query import _look_every_ms, whole_cycle_options
 from streaming.query.session import SMALL_UP_TO_SHARDS, TASK_TRIES, _collector, _persistent
+from streaming.query.twin_query import _look_every_ms, whole_cycle_options
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 
 

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from streaming.bus.bus_topics import shard_of
-from streaming.query.remote_log.metadata import as_observations
+from streaming.query.remote_log.metadata_topic import as_observations
 from streaming.query.remote_log.records import RecordRefused, decode
 from streaming.runtime.kafka.remote_log_access import TOPIC
 from twin.declarations.table import UNKNOWN

@@ -22,11 +22,11 @@ from pyspark.sql.streaming import StreamingQuery, TwsTester
 from streaming.query.heartbeat import QueryRunsError, beating
 from streaming.query.kafka_options import OUTPUT
 from streaming.query.processor import TwinProcessor
-from streaming.query.query import QueryError, _state_key
 from streaming.query.restarts import run_despite_passing_causes
 from streaming.query.session import _needed
 from streaming.query.state.checkpoint import CheckpointError
 from streaming.query.state.repartition import RepartitionError, repartition
+from streaming.query.twin_query import QueryError, _state_key
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.spark_platform.observed import Written

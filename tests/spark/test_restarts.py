@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.query import QueryError
 from streaming.query.restarts import STARTS, run_despite_passing_causes
+from streaming.query.twin_query import QueryError
 
 LATE = "[STREAM_FAILED] org.apache.spark.SparkException: Python worker failed to connect back."
 
@@ -26,8 +26,8 @@ import sys, time
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StatefulProcessor
 from streaming.query.restarts import run_despite_passing_causes
-from streaming.query.causes import cause
-from streaming.query.query import QueryError
+from streaming.query.why_failed import cause
+from streaming.query.twin_query import QueryError
 from streaming.query.session import _needed
 from streaming.runtime.config import Config, QueryConfig
 from streaming.runtime.logs import configure

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from streaming.query.query import _state_key
-from streaming.query.state.keys import _BITS, _block_between, _mixed, _undo_finish, state_keys
+from streaming.query.state.state_keys import _BITS, _block_between, _mixed, _undo_finish, state_keys
+from streaming.query.twin_query import _state_key
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 
 SHARDS = 70

@@ -19,8 +19,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
 from streaming.bus.sender import Sender
-from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.packing.lines import SCRIPT
+from streaming.lab.local_cluster import LocalCluster, free_base_port
+from streaming.packing.submit_lines import SCRIPT
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.loading import load
 from tests.bench.deployment import Simulated

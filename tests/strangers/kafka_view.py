@@ -10,7 +10,7 @@ from typing import Final
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.lab.cluster import LocalCluster
+from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import (
     EARLIEST,
     EARLIEST_LOCAL,

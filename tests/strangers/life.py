@@ -15,7 +15,7 @@ from typing import Final
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from streaming.lab.cluster import ClusterError
+from streaming.lab.local_cluster import ClusterError
 from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import LATEST, TOPIC_RESOURCE, BrokerClient, Key
 from tests.strangers.agreement import disagreements

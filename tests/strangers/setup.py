@@ -16,7 +16,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import UnknownBrokerIdError
 
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.lab.scripts.stage import ScriptFailed
 from streaming.runtime import jars
 from streaming.runtime.config import Config

@@ -17,7 +17,7 @@ from pyspark.sql.streaming import TwsTester
 
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from streaming.query.processor import TwinProcessor
 from streaming.runtime.config import Config, ExporterConfig
 from streaming.runtime.errors import UserError

@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.protocol.metadata import MetadataRequest
 
-from streaming.collector.wire.brokers import BrokerConnections, CollectorError
+from streaming.collector.wire.connections import BrokerConnections, CollectorError
 from streaming.runtime.kafka import clients
 from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster

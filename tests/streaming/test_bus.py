@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.bus_topics import shard_of
 from streaming.bus.connection import BusError, settings
 from streaming.bus.sender import Sender
@@ -40,7 +40,7 @@ def test_every_topic_has_a_shard(name: str, shards: int) -> None:
 
 
 def test_keys_name_cluster_and_shard() -> None:
-    assert keys.key("prod", 12) == b"prod/12"
+    assert record.key("prod", 12) == b"prod/12"
 
 
 def test_topics_carry_the_prefix() -> None:

@@ -71,7 +71,19 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
         ("[capacity.brokers.x]", "capacity.brokers: 'x' is not the id of a broker"),
         (
             "[capacity.brokers.7]\nbytes_out_per_s = 0",
-            "capacity.brokers.7.bytes_out_per_s: must be positive, -1 or -2",
+            "capacity.brokers.7.bytes_out_per_s: must be positive, -1 (off) or -2",
+        ),
+        (
+            "[capacity.brokers.7]\ndisk_bytes = -3",
+            "capacity.brokers.7.disk_bytes: must be positive",
+        ),
+        (
+            "[[eligibility.topics]]\nname = 't'\nlocal_log_ms = -3",
+            "eligibility.topics[0].local_log_ms: must be positive, -1: off, or -2: inherited",
+        ),
+        (
+            "[collector.metrics_urls]\n1 = 2",
+            "collector.metrics_urls[...]: Expected `str`, got `int`",
         ),
         ("x = = 1", "is not valid TOML"),
     ],

@@ -13,7 +13,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from streaming.collector.wire.brokers import Address, BrokerConnections
+from streaming.collector.wire.connections import Address, BrokerConnections
 from streaming.runtime.config import ConfigError
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka import clients

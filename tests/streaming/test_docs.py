@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from docs import generate as docs
 from docs.pages.markdown import state_tables
 from streaming.cli.main import main
-from streaming.exporter.api import endpoints
 from streaming.exporter.views.matrix import Square
-from streaming.questions.restart import ALLOWABLE
+from streaming.exporter.web_application import endpoints
+from streaming.questions.gate.restart import ALLOWABLE
 from tests.exporter.test_exporter import a_client, a_full_store
 from twin.builtin import CATALOG
 from twin.questions.gate import Reason

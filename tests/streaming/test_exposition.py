@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from streaming.lab.cluster import free_base_port
+from streaming.lab.local_cluster import free_base_port
 from streaming.runtime.exposition.native import (
     MOST_INDEX,
     SCHEMA,

@@ -11,7 +11,7 @@ from streaming.questions.headline.remote_storage import of_remote_storage
 from streaming.questions.single_loss import single_loss
 from tests.cycles import own_after
 from tests.twin.disks.stage import MB, TIERED, Growing, cycles, volumes
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 MINUTES = [0, 10, *range(60, 1_800, 60)]
 AWAY_S = 600.0  # 08:10:00 by the clock of the cycles

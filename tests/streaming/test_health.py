@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.liveness import touch_liveness_file
 
 
 def test_a_program_touches_its_own_file(tmp_path: Path):

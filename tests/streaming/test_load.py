@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from streaming.questions.answer import NotThereError
-from streaming.questions.restart import judge
+from streaming.questions.gate.restart import judge
 from tests.asking import a_view, answered
 from tests.builders import Partition, a_state
 from tests.twin.test_gate import quorum
 from tests.twin.test_load import written
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.roll import roll
 from twin.questions.gate import Names, Reason, Terms, reasons
 from twin.tables.state import Brokers

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from streaming.cli.main import main
 from streaming.cli.whatif import print_answer
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from tests.asking import a_view, answered
 from tests.builders import NOW_MS, Partition, a_state, empty
 from tests.examples import examples
 from tests.exporter.serving import served
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.rules.partitions.topic_configs import LeaderMinIsr
 from twin.rules.replication.isr import IsrSizes

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from streaming.cli.main import main
-from streaming.lab.cluster import free_base_port
+from streaming.lab.local_cluster import free_base_port
 from streaming.runtime.program_metrics import MetricsPortError, ProgramMetrics, served
 from tests.scraping import Scraped, assert_declared, judged, needs_promtool, scrape
 from tests.web import get

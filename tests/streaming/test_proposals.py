@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
 from streaming.cli.whatif import print_answer
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.lab.screen import draw
 from streaming.questions.answer import WhatIfError
 from streaming.runtime.config import Config, ExporterConfig
@@ -38,7 +38,7 @@ from tests.cycles import cycle_frames
 from twin.declarations.table import Table
 from twin.engine import codec
 from twin.engine.catalog import Catalog
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals import PROPOSALS
 from twin.step import step
 

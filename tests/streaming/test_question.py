@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from streaming.bus.view import ClusterView
 from streaming.cli.whatif import whatif
-from streaming.exporter.api import endpoints
-from streaming.history.moments import AT, AT_NAME
+from streaming.exporter.web_application import endpoints
+from streaming.history.moment import AT, AT_NAME
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import (
@@ -37,7 +37,7 @@ from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.signature import DeclarationError
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from streaming.bus.connection import BusError
 from streaming.cli.restart_options import ask_until, since_option, terms_options
-from streaming.questions.restart import ALLOWABLE
+from streaming.questions.gate.restart import ALLOWABLE
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 
@@ -39,7 +39,7 @@ def test_every_reason_that_may_be_allowed_has_an_option():
                "--allow-over-capacity", "--allow-full-disk")  # fmt: skip
     _, margin, allowed = called("--margin", "2", *options)
     assert margin == "2"
-    assert allowed.split() == sorted(reason.name for reason in ALLOWABLE.values())
+    assert allowed.split() == sorted(each.reason.name for each in ALLOWABLE.values())
 
 
 def test_a_time_is_that_of_date_or_now():

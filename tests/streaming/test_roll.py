@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from streaming.bus import keys
+from streaming.bus import record
 from streaming.bus.view import ClusterView, SnapshotStore
-from streaming.questions.restart import NoSuchBrokerError, judge
-from streaming.questions.roll import plan_roll
+from streaming.questions.gate.restart import NoSuchBrokerError, judge
+from streaming.questions.gate.roll import plan_roll
 from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets_frame, groups_frame
 from tests.twin.test_gate import quorum
 from twin.builtin import CATALOG
@@ -30,7 +30,7 @@ def a_view(
     state, _ = step(state, frames, NOW_MS)
     store = SnapshotStore(CATALOG, "c", 1)
     state = state.with_tables(quorum(*[0] * controllers))
-    assert store.take_snapshot(keys.key("c", 0), codec.encode(state))
+    assert store.take_snapshot(record.key("c", 0), codec.encode(state))
     return store.publish()
 
 
@@ -76,13 +76,13 @@ def test_a_broker_that_may_not_go_is_said_with_the_reason():
 
 def test_it_is_unknown_what_to_do_while_a_broker_is_silent():
     answer = plan_roll(a_view(*ACROSS, silent=(2,)), (), Terms(), NOW_MS)
-    assert (answer.verdict, answer.roll.batches) == ("unknown", ())
+    assert (answer.verdict, answer.batches) == ("unknown", [])
 
 
 @pytest.mark.parametrize(("now_ms", "since_ms"), [(NOW_MS + 600_000, UNKNOWN), (NOW_MS, NOW_MS)])
 def test_a_stale_twin_plans_nothing(now_ms: int, since_ms: int):
     answer = plan_roll(a_view(), (), Terms(), now_ms, since_ms=since_ms)
-    assert (answer.verdict, answer.roll.batches, answer.roll.left_out) == ("unknown", (), ())
+    assert (answer.verdict, answer.batches, answer.left_out) == ("unknown", [], [])
     assert answer.lines()[0].startswith("no plan: the ")
 
 
@@ -110,7 +110,7 @@ def test_the_cost_of_a_cold_leader_is_said_in_bytes():
 
 
 def test_the_batch_that_the_gate_is_asked_for_is_the_one_of_the_plan():
-    batch = plan_roll(a_view(), (), Terms(), NOW_MS, by_rack=True).roll.batches[0].brokers
+    batch = plan_roll(a_view(), (), Terms(), NOW_MS, by_rack=True).batches[0].brokers
     answer = judge(a_view(), batch, Terms(), NOW_MS)
     assert (answer.verdict, answer.lines()[0]) == ("safe", "brokers 2, 5: safe to restart")
 

@@ -27,7 +27,7 @@ from tests.twin.disks.stage import (
 )
 from tests.twin.disks.test_room import HELD, Copying, shards, so_much_free
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 HOUR = TIERED | {"local_retention_ms": HOUR_S * 1_000, "segment_bytes": 10 * MB}
 States = tuple[ShardState, ShardState]

@@ -35,7 +35,7 @@ TESTS = {
 }
 """The tests of an addition, by the file that is copied for it."""
 
-COLUMNS = "twin/tables/columns.py"
+COLUMNS = "twin/tables/broker_columns.py"
 
 
 def documented() -> dict[str, int]:

@@ -10,7 +10,7 @@ from tests.builders import NOW_MS, Partition, a_state, brokers_frame
 from tests.exporter.test_exporter import a_client, with_events
 from twin.builtin import CATALOG
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 HEALTHY = Partition("orders")

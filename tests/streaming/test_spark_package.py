@@ -18,7 +18,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from streaming.cli.main import main
 from streaming.packing.distributions import PackingError, files_of, needed
 from streaming.packing.environment import LAUNCHER, PYTHON
-from streaming.packing.lines import Package, kind, line
+from streaming.packing.submit_lines import Package, kind, line
 from streaming.runtime import jars
 
 CHECKPOINT = {"KAFKA_TWIN_QUERY_CHECKPOINT": "s3a://bucket/twin"}

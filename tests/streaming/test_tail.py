@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from streaming.bus.keys import Record
+from streaming.bus.record import Record
 from streaming.cli.tail import lines
 from twin.engine import frames
 from twin.engine.frames import Frame, FrameHeader

@@ -25,7 +25,7 @@ from tests.twin.disks.stage import (
 )
 from twin.declarations.table import UNKNOWN
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 HOUR = TIERED | {"local_retention_ms": HOUR_S * 1_000, "segment_bytes": 10 * MB}
 ORDERS = Growing("orders", age_s=2 * HOUR_S, keeps_s=HOUR_S)

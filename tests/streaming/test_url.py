@@ -18,20 +18,20 @@ from starlette.routing import Route
 from streaming.cli.exporter_client import ExporterUnavailableError, ask
 from streaming.cli.main import main
 from streaming.cli.whatif import MOST_ROWS, print_answer
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.lab.processes import free_base_port
 from streaming.questions.answer import Answer
+from streaming.questions.gate.restart import judge
 from streaming.questions.parameters import MAX_ROWS
-from streaming.questions.restart import judge
 from tests.asking import answered
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.exporter.serving import served
 from tests.exporter.test_exporter import a_store
 from tests.twin.test_gate import quorum
 from twin.builtin import CATALOG
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.gate import Reason, Terms
 
 STATE: ShardState = a_state(

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import asdict
 
 import pytest
 from click.testing import CliRunner
@@ -10,12 +11,11 @@ from streaming.cli import whatif
 from streaming.cli.main import main
 from streaming.cli.options import DURATION
 from streaming.cli.whatif import print_answer
-from streaming.questions.answer import Answer, WhatIfError
-from streaming.questions.groups import harm_data, harm_lines
+from streaming.questions.answer import Answer, WhatIfError, harm_lines
 from streaming.questions.parameters import size_bytes
 from tests.asking import answered
 from tests.builders import NOW_MS, Log, Partition, a_state
-from twin.questions.whatif_groups import GroupHarm
+from twin.questions.whatif_groups import HurtByChange
 from twin.tables.enums import UNLIMITED
 
 MIB = 1 << 20
@@ -199,8 +199,9 @@ def test_local_retention_that_nobody_could_read_is_unknown_and_not_without_limit
 
 
 def test_groups_that_are_hurt_are_named_the_worst_first():
-    hurt = [GroupHarm("far", 1, 2, 30, 4_096, 0), *(GroupHarm(f"g{i}", 0, 1, 1) for i in range(6))]
-    lines = harm_lines([harm_data(each) for each in hurt])
+    far = HurtByChange("far", 1, 0, 0, 2, 30, 4_096, 0)
+    others = (HurtByChange(f"g{i}", 0, 0, 0, 1, 1, 0, 0) for i in range(6))
+    lines = harm_lines([asdict(each) for each in (far, *others)])
     assert lines[0] == "7 groups of consumers are hurt; they read 4 KiB more from remote storage."
     assert lines[1] == "  far: 1 partition offline, 30 records (4 KiB) of 2 partitions"
     assert lines[-1] == "  and 2 more"

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.broker_tap import BrokerTap
 from streaming.tap.isr_changes import SETTLED_MS
-from streaming.tap.lines import InvalidLineError, parse
+from streaming.tap.log_lines import InvalidLineError, parse
 from streaming.tap.sessions import REPORT_IDLE_EVERY_MS, SLOW_MS, FetchRow
 from streaming.tap.sources import FileSource
 from tests.tap.lines import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streaming.lab.cluster import free_base_port
+from streaming.lab.local_cluster import free_base_port
 from streaming.runtime.program_metrics import served
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.broker_tap import MAX_ROWS, BrokerTap

@@ -29,7 +29,7 @@ from tests.builders import (
 from tests.cycles import cycle_frames
 from tests.reading import computed, conditions, open_risks
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 SECOND = 1_000

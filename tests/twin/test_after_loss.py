@@ -21,7 +21,7 @@ from tests.streaming.test_single_loss import view_of
 from tests.twin.test_gate import against
 from tests.twin.test_redundancy import HARMED
 from twin.declarations.table import KAFKA, NO_BROKER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
 from twin.questions.contingencies import contingencies

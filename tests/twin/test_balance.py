@@ -10,7 +10,7 @@ import pytest
 from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
 from tests.reading import computed
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals.kip1303 import Kip1303Leadership, LeadershipFlags
 from twin.rules.brokers.racks import is_out_of_rack
 from twin.rules.election.balance import BalancedLeaders

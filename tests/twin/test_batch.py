@@ -11,7 +11,7 @@ from twin.batch import sorted_frames, step_cycle
 from twin.builtin import CATALOG
 from twin.engine import codec, frames
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 START_MS, INTERVAL_MS = 1_800_000_000_000, 5_000
 KEY = "c/0"

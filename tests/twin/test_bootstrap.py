@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.builders import Log, Partition, a_state
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.tiering.bootstrap import (
     Bootstrap,
     BootstrapOff,

@@ -11,7 +11,7 @@ from twin.builtin import CATALOG
 from twin.declarations.table import Float64
 from twin.engine import codec
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.replication.isr_shrinks import IsrShrinks
 from twin.rules.replication.isr_verdicts import Evidence, Verdict
 from twin.step import step

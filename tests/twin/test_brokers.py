@@ -11,7 +11,7 @@ from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.whatif import brokers_in, lose
 from twin.rules.brokers.racks import racks_of
 from twin.rules.election.next_leader import NextLeaders

@@ -13,8 +13,8 @@ from tests.examples import examples
 from tests.scope import reported
 from tests.twin.test_load_after_loss import HALF, cycles, judged
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.load_after_loss import LossLoads
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.rules.load.peaks import DAY_MS, CarriedPeaks
 
 DAY = 24 * 60  # minutes

@@ -45,7 +45,7 @@ from twin.declarations.table import (
 from twin.engine import codec, frames, state_reader
 from twin.engine.catalog import Catalog
 from twin.engine.risks import MAX_RISKS, OpenRisks, RiskConditions
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals import PROPOSALS
 from twin.rules.partitions import growth
 from twin.rules.partitions.leaders import LeaderEnds, Leaders

@@ -15,7 +15,7 @@ from tests.examples import examples
 from tests.reading import computed, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.replication.catch_up_estimates import CatchUpEstimates, LeadEstimates, is_late
 from twin.rules.replication.catching_up import CatchingUp, StuckReason, is_stuck
 from twin.rules.replication.isr_shrinks import IsrShrinks

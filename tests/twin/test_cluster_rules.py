@@ -18,7 +18,7 @@ from tests.modules import Declared, module_of
 from tests.scope import Cycles, reported
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import catalog
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.declarations.declare import Alert, Occurrence, api_field, event, gauge, risk, rule
 from twin.declarations.results import ByBroker
 from twin.declarations.signature import Before, Cycle, DeclarationError, Earlier
@@ -37,7 +37,7 @@ from twin.engine.catalog import Catalog
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.frames import Frame, FrameHeader, InvalidFrame
 from twin.engine.shard_reports import CLUSTER, ReportIndex, missing_reports
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import Leaders
 from twin.tables.state import Partitions
 from twin.totals import shard_totals

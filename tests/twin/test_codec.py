@@ -39,7 +39,7 @@ from twin.engine.catalog import Catalog
 from twin.engine.codec import decode, encode, encode_parts
 from twin.engine.frames import InvalidFrame
 from twin.engine.risks import RiskStates
-from twin.engine.state import ShardState, concatenated
+from twin.engine.shard_state import ShardState, concatenated
 from twin.rules.partitions.growth import Growth
 from twin.rules.partitions.leaders import Leaders
 from twin.step import step

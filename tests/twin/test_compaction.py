@@ -12,7 +12,7 @@ from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.cycles import listed_frames
 from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 MINUTE_MS = 60_000

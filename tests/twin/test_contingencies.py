@@ -15,7 +15,7 @@ from tests.examples import examples
 from tests.simulator.shard import Shape
 from tests.twin.test_gate import quorum, simulated
 from twin.declarations.table import KAFKA, NO_BROKER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
 from twin.questions.contingencies import Contingencies, contingencies

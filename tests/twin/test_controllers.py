@@ -10,12 +10,12 @@ import pytest
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame, quorum_frame
 from tests.twin.test_silent_quorum import view_of
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
 from twin.cluster_rules.controllers import Controllers, Follows, spare_controllers
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.changes import Change
 from twin.engine.cluster_risks import ClusterRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.quorum import elects_without, newest_quorum
 from twin.step import step
 from twin.totals import cluster_totals, shard_totals

@@ -12,7 +12,7 @@ from tests.cycles import cycle_frames, own_after
 from tests.scope import played
 from twin.builtin import CATALOG
 from twin.cluster_rules.copy_rates import CopyRates
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 SECOND, DAY = 1_000, 86_400_000
 KB = 1_000

@@ -12,7 +12,7 @@ from tests.builders import NOW_MS, Log, Partition, a_state, configs_frame, empty
 from tests.cycles import cycle_frames
 from tests.reading import computed
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals.kip1303 import Kip1303Eligibility
 from twin.rules.election.balance import BalancedLeaders
 from twin.rules.election.next_leader import NextLeaders

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.asking import partition_object
 from tests.builders import NOW_MS, Log, Partition, a_state, epoch_ends_frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 SECOND = 1_000

@@ -14,7 +14,7 @@ from twin.builtin import CATALOG, catalog
 from twin.declarations.declare import election_rule, gauge, rule
 from twin.declarations.signature import DeclarationError, EachRule
 from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.proposals.kip501_election import Kip501Outages
 from twin.questions import whatif

@@ -17,7 +17,7 @@ from twin.declarations.signature import parameters
 from twin.declarations.table import UNKNOWN, Int64
 from twin.engine import codec
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.follower_state import (
     ReplicaState,
     is_caught_up,

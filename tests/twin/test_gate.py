@@ -14,7 +14,7 @@ from tests.builders import NOW_MS, Log, Partition, a_state, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.cluster_rules.controllers import CAUGHT_UP_WITHIN_MS
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import gate, whatif
 from twin.questions.gate import Names, Reason, Terms
 from twin.rules.partitions.leaders import Roles

@@ -11,7 +11,7 @@ import pytest
 
 from tests.builders import Log, Partition, a_state
 from tests.twin.test_gate import MIN_2, quorum
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import gate
 from twin.questions.gate import UNKNOWN_REASONS, Terms
 from twin.tables.state import ControllerQuorum

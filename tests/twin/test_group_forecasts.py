@@ -10,8 +10,8 @@ from tests.reading import open_risks
 from tests.twin.test_groups import COLD, HOUR_MS, ROUND_MS, cycle
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
-from twin.rules.groups.forecasts import GroupForecasts
+from twin.engine.shard_state import ShardState
+from twin.rules.groups.group_forecasts import GroupForecasts
 from twin.rules.groups.moves import GroupLags
 from twin.rules.groups.usage import IN_USE_MS
 from twin.rules.partitions.growth import Growth

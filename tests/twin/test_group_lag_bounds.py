@@ -8,7 +8,7 @@ from tests.asking import partition_object
 from tests.builders import NOW_MS, Group, Log, Partition
 from tests.twin.test_groups import cycle
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupLags
 
 DOES_NOT_ANSWER = Partition(log=Log(end=31_000), silent=(3,))

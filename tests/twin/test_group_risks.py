@@ -13,18 +13,18 @@ from tests.builders import NOW_MS, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.declarations.table import UNKNOWN, Array, Bool
-from twin.engine.state import ShardState
-from twin.rules.groups.forecasts import GroupForecasts
-from twin.rules.groups.moves import GroupLags, GroupMoves
-from twin.rules.groups.reach import FALLS_OFF_SOON_S, LOSES_SOON_S
-from twin.rules.groups.reads import GroupReads, ReadsFrom
-from twin.rules.groups.risks import (
+from twin.engine.shard_state import ShardState
+from twin.rules.groups.group_forecasts import GroupForecasts
+from twin.rules.groups.group_risks import (
     GroupsNearRisk,
     falls_off_local_log,
     loses_records,
     may_lose_records,
     reads_remote,
 )
+from twin.rules.groups.moves import GroupLags, GroupMoves
+from twin.rules.groups.reach import FALLS_OFF_SOON_S, LOSES_SOON_S
+from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.partitions.growth import Growth
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.step import step

@@ -11,8 +11,8 @@ from tests.builders import NOW_MS, Group, Log, Partition
 from tests.twin.test_group_forecasts import DAY_MS, group_risks, running, until
 from tests.twin.test_groups import HOUR_MS, ROUND_MS, cycle
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
-from twin.rules.groups.forecasts import GroupForecasts
+from twin.engine.shard_state import ShardState
+from twin.rules.groups.group_forecasts import GroupForecasts
 
 KAFKA_DEFAULTS = {"segment_ms": 7 * DAY_MS, "segment_bytes": 1 << 30}
 QUIET = KAFKA_DEFAULTS | {"remote_storage": 0, "retention_ms": HOUR_MS}

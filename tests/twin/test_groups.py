@@ -26,10 +26,10 @@ from tests.reading import conditions
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.questions.whatif_groups import hurt_by_loss, together
-from twin.rules.groups.forecasts import GroupForecasts
+from twin.rules.groups.group_forecasts import GroupForecasts
 from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.rules.groups.moves import GroupLags, GroupMoves
 from twin.rules.groups.reads import GroupReads, GroupServers, ReadsFrom

@@ -7,7 +7,7 @@ import pytest
 from tests.builders import NOW_MS, Group, Log, Partition
 from tests.reading import open_risks
 from tests.twin.test_groups import cycle
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 
 CYCLE_MS = 5_000

@@ -11,7 +11,7 @@ from tests.exporter.test_exporter import a_client, a_store
 from tests.reading import open_risks
 from tests.twin.test_groups import ROUND_MS, cycle
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.questions.whatif_groups import hurt_by_loss, together
 from twin.rules.groups.moves import GroupLags

@@ -15,7 +15,7 @@ from tests.builders import (
 )
 from twin.declarations.table import UNKNOWN
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 from twin.tables.enums import GroupState
 from twin.tables.state import GroupOffsets, Groups, PartitionIndex, ReaderRacks

@@ -17,7 +17,7 @@ from tests.builders import (
 )
 from tests.reading import computed
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupLags
 from twin.rules.reading.open_transactions import OpenTransactions
 from twin.rules.replication.high_watermark import HighWatermarks, HighWatermarkSource

@@ -12,7 +12,7 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.signature import parameters
 from twin.declarations.table import NO_BROKER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.incoming import (
     Incoming,
     added,

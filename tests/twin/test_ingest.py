@@ -37,7 +37,7 @@ from twin.declarations.table import NO_BROKER, UNKNOWN, PartitionTable, ReplicaT
 from twin.engine import codec
 from twin.engine.frames import Frame, FrameHeader, InvalidFrame, decode, encode_parts
 from twin.engine.merge import merge
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import Roles
 from twin.step import step
 from twin.tables.state import (

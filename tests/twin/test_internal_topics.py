@@ -7,8 +7,8 @@ import pytest
 from streaming.exporter.views.why import explained
 from tests.asking import partition_object
 from tests.builders import NOW_MS, Partition, a_state, partitions_frame
-from twin.engine.state import ShardState
-from twin.kafka.internal_topics import WHAT_STOPS
+from twin.engine.shard_state import ShardState
+from twin.kafka.kafka_topics import WHAT_STOPS
 from twin.step import step
 
 MIN_2 = {"min_insync_replicas": 2}

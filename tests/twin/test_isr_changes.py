@@ -21,7 +21,7 @@ from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.ingest.logs.isr_changes import DEDUP_WINDOW_MS
 from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
 from twin.rules.replication.isr_verdicts import SENTENCE, Evidence, Verdict

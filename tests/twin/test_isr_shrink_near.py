@@ -5,7 +5,7 @@ import pytest
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.reading import open_risks
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.replication.caught_up import InSync, Lag
 from twin.rules.replication.isr_shrink_near import IsrShrinkNear
 from twin.totals import shard_totals

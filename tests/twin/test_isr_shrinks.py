@@ -19,7 +19,7 @@ from tests.builders import (
 from tests.cycles import cycle_frames
 from tests.reading import conditions, open_risks
 from twin.declarations.table import NO_BROKER, UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals.kip501 import would_have_stayed
 from twin.proposals.kip501_handovers import Kip501Handovers
 from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks

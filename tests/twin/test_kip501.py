@@ -19,7 +19,7 @@ from tests.cycles import cycle_frames
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals.kip501 import InSyncKip501
 from twin.proposals.kip501_handovers import HandoverKip501
 from twin.rules.election.next_leader import NextLeaders

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.questions.restart import judge
-from streaming.questions.roll import plan_roll
+from streaming.questions.gate.restart import judge
+from streaming.questions.gate.roll import plan_roll
 from tests.builders import NOW_MS, Partition, a_state
 from tests.streaming.test_roll import a_view
 from tests.twin.test_gate import quorum
@@ -23,7 +23,7 @@ ALSO_HERE = Partition("b", replicas=(4, 5, 3))
 def test_it_holds_up_no_restart():
     view = a_view(HERE, ALSO_HERE, fenced=(6,), silent=(6,))
     answer = judge(view, (1,), Terms(), NOW_MS)
-    assert (answer.verdict, dict(answer.reasons)) == ("safe", {})
+    assert (answer.verdict, answer.reasons) == ("safe", [])
 
 
 def test_every_broker_is_in_sync_though_it_is_not_there():
@@ -34,11 +34,11 @@ def test_every_broker_is_in_sync_though_it_is_not_there():
 def test_a_roll_is_planned_without_it():
     plan = plan_roll(a_view(HERE, ALSO_HERE, fenced=(6,), silent=(6,)), (), Terms(), NOW_MS)
     assert plan.verdict == "safe"
-    assert [batch.brokers for batch in plan.roll.batches] == [(2,), (3,), (4,), (5,), (1,)]
+    assert [batch.brokers for batch in plan.batches] == [[2], [3], [4], [5], [1]]
     racks = plan_roll(
         a_view(HERE, ALSO_HERE, fenced=(6,), silent=(6,)), (), Terms(), NOW_MS, by_rack=True
     )
-    assert {b for batch in racks.roll.batches for b in batch.brokers} == {1, 2, 3, 4, 5}
+    assert {b for batch in racks.batches for b in batch.brokers} == {1, 2, 3, 4, 5}
 
 
 def test_one_that_holds_a_replica_in_any_shard_holds_up_restarts():

@@ -22,12 +22,12 @@ from tests.kafka_log import next_uploads, truncated_from_end
 from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log import segment_store
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
-from twin.remote_log.epochs import assigned, truncated_from_start
-from twin.remote_log.findings import judge, verdicts
-from twin.remote_log.lineage import highest_remote_offset, within_lineage
+from twin.remote_log.epoch_history import assigned, truncated_from_start
+from twin.remote_log.segment_findings import judge, verdicts
+from twin.remote_log.segment_lineage import highest_remote_offset, within_lineage
 from twin.remote_log.segment_store import SegmentStore
 from twin.rules.groups.moves import GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom

@@ -27,7 +27,7 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.signature import parameters
 from twin.declarations.table import KAFKA, UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.questions.load import Load, above_capacity, load_at_once, load_in_turn
 from twin.rules.brokers.brokers import is_silent

@@ -12,8 +12,8 @@ from tests.cycles import cycle_frames
 from tests.examples import examples
 from tests.scope import reported
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.load_after_loss import Direction, LossLoads
+from twin.cluster_step import empty_cluster, step_cluster
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
 from twin.totals import shard_totals

@@ -14,9 +14,9 @@ from tests.builders import NOW_MS, Log, Partition, configs_frame
 from tests.cycles import cycle_frames, own_after
 from tests.examples import examples
 from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs_frame
-from twin.cluster_rules.disks.log_dirs import LogDirUse
+from twin.cluster_rules.disks.dir_contents import LogDirUse
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import PendingUpload
 from twin.totals import shard_totals
 

@@ -12,7 +12,7 @@ from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.merge import merge
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.brokers.log_dirs import LogDirs, ReplicaDirs
 from twin.step import step
 from twin.tables.state import UNLISTED_STAYS_MS, Assignment

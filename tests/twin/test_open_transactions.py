@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.reading import open_risks
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.reading.open_transactions import LONG_MS, OpenTransactions
 from twin.totals import shard_totals

@@ -9,7 +9,7 @@ from tests.cycles import own_after
 from twin.cluster_rules.other_settings import OtherSettings
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 MINUTES = (0, 15, 30)
 Settings = dict[str, dict[int, int]]

@@ -2,7 +2,7 @@
 
 from tests.builders import NOW_MS, Log, Partition, a_state, lookups_frame, partitions_frame
 from tests.cycles import cycle_frames
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.replication.catching_up import CatchingUp
 from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS
 from twin.rules.tiering.bootstrap import BootstrapPath

@@ -12,7 +12,7 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
 from twin.engine.risks import RiskConditions
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.replication.caught_up import CaughtUp, InSync
 from twin.rules.tiering.coverage import ReplicaCoverage

@@ -21,7 +21,7 @@ import numpy as np
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from streaming.exporter.views.api import partition_objects
+from streaming.exporter.views.partitions import partition_objects
 from tests.builders import (
     NOW_MS,
     Group,
@@ -39,7 +39,7 @@ from tests.model.brokers import BROKERS, NOBODY, PlainCluster, PlainPartition
 from tests.model.observer import EpochEnd, Memory, Observer
 from twin.declarations.table import UNKNOWN
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.step import step
 from twin.tables.enums import ReplicaSelector

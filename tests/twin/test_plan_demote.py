@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.builders import Log, Partition, a_state
 from tests.examples import examples
 from tests.twin.test_gate import simulated
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.demote import Demotion, demote, leaders_of
 from twin.plans.reordering import Obstacle, could_lead
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage

@@ -14,7 +14,7 @@ from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.examples import examples
 from tests.twin.test_gate import simulated
 from twin.declarations.table import NO_BROKER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.order import Order, order
 from twin.plans.reordering import Obstacle, is_reassigning
 from twin.rules.partitions.leaders import Roles

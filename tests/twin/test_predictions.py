@@ -21,7 +21,7 @@ from tests.reading import computed, conditions
 from twin.arrays import plain
 from twin.builtin import CATALOG
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.prediction_reports import WRONG_SHOWN_MS
 from twin.rules.election.predictions import MAX_PREDICTIONS, Predictions
 from twin.step import step

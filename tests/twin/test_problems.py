@@ -11,7 +11,7 @@ from twin.builtin import CATALOG
 from twin.engine import codec, frames
 from twin.engine.catalog import Catalog
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 from twin.tables.observations import ProblemsFrame
 from twin.tables.state import ProblemListing, Problems

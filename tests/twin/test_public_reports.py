@@ -18,7 +18,7 @@ from tests.builders import (
 )
 from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupLags
 from twin.rules.replication.isr import IsrSizes
 from twin.step import step

@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.declarations.declare import ApiField
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.totals import shard_totals
 
 GAPS = "kafka_twin_rack_partitions_without_in_sync_replica"

@@ -23,7 +23,7 @@ from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.rules.election.leader_changes import EPOCH_END_WITHIN_MS
 from twin.rules.election.records_lost import LOSS_WINDOW_MS, RecordsLost

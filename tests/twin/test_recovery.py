@@ -11,7 +11,7 @@ from streaming.questions.answer import WhatIfError
 from tests.asking import answered
 from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.recovery import Recovery, recovery
 from twin.tables.enums import PendingUpload
 

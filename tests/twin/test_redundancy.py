@@ -8,7 +8,7 @@ from tests.builders import Partition, a_state
 from tests.examples import examples
 from tests.reading import open_risks
 from tests.twin.test_gate import simulated
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import gate, whatif
 from twin.questions.gate import Reason, Terms

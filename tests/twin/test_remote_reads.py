@@ -10,7 +10,7 @@ from tests.reading import conditions
 from tests.twin.test_groups import COLD, NOW_MS, cycle
 from tests.twin.test_lineage import after, life
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.tiering.gaps import RemoteGaps

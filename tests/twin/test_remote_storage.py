@@ -17,7 +17,7 @@ from tests.twin.disks.stage import RECORD, TIERED
 from twin.cluster_rules.remote_storage import RemoteStorage
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import PendingUpload
 from twin.totals import shard_totals
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.replication.caught_up import CaughtUp, InSync, Lag
 
 LAG_MAX_MS = 30_000

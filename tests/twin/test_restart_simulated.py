@@ -14,7 +14,7 @@ from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.twin.test_gate import against, names, quorum
 from twin.declarations.table import NO_BROKER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.roll import roll
 from twin.questions import gate
 from twin.questions.gate import Reason, Terms

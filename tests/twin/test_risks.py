@@ -14,7 +14,7 @@ from twin.builtin import CATALOG
 from twin.declarations.declare import Risk
 from twin.engine import codec
 from twin.engine.risks import OpenRisks, RiskStates
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 INTERVAL_MS = 5_000

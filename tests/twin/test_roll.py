@@ -14,7 +14,7 @@ from tests.builders import Log, Partition, a_state
 from tests.examples import examples
 from tests.simulator.shard import Shape
 from tests.twin.test_gate import against, quorum, simulated
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.restart_cost import RestartCost, RestartCosts, restart_costs
 from twin.plans.roll import Roll, roll
 from twin.questions import gate, whatif

@@ -22,9 +22,9 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec, frames
 from twin.engine.frames import Frame, InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log import segment_store
-from twin.remote_log.epochs import without_empty_epochs
+from twin.remote_log.epoch_history import without_empty_epochs
 from twin.remote_log.segment_store import TOPIC_AGE_SKEW_MS, SegmentStore
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.tiering.lineage import Lineage

@@ -12,7 +12,7 @@ from tests.examples import examples
 from tests.reading import computed, conditions
 from twin.declarations.signature import parameters
 from twin.declarations.table import NO_BROKER, UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.brokers.racks import rack_names
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.reading.cold_reads import ColdReads, ReadsCold

@@ -33,7 +33,7 @@ from twin.declarations.signature import Parameter, Reads
 from twin.declarations.table import UNKNOWN, KeyedTable, PartitionTable, ReplicaTable, SparseTable
 from twin.engine.catalog import Catalog
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log import segment_store
 from twin.rules.brokers.racks import rack_names
 from twin.step import step, step_segments

@@ -26,7 +26,7 @@ from twin.declarations.signature import (
     without_groups,
 )
 from twin.declarations.table import UNKNOWN, Int64, PartitionTable, column
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import LeaderEnds, Leaders
 from twin.step import step
 from twin.tables.state import Partitions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.builders import Partition, a_state, brokers_frame, partitions_frame
 from tests.reading import conditions, open_risks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 PARTS = (Partition("led-by-1"), Partition("led-by-2", leader=2))

@@ -9,10 +9,10 @@ from streaming.questions.loss import lose
 from streaming.questions.single_loss import single_loss
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame, quorum_frame
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.declarations.table import NO_BROKER
 from twin.engine.cluster_risks import ClusterRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import gate
 from twin.questions.gate import Reason
 from twin.questions.quorum import elects_without, newest_quorum

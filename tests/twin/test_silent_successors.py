@@ -9,7 +9,7 @@ import pytest
 from tests.asking import partition_object
 from tests.builders import NOW_MS, Partition, a_state
 from tests.reading import computed
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.rules.brokers.brokers import SILENT_MS
 

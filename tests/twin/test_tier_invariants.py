@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import Log, Partition, a_state
 from tests.reading import conditions, open_risks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.tiering.tier_invariants import Disorder, TierDisorder
 
 INTERVAL_MS = 5_000

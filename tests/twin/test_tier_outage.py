@@ -11,8 +11,8 @@ from tests.builders import (
     group_offsets_frame,
     groups_frame,
 )
-from twin.engine.state import ShardState
-from twin.questions.tier_outage import Range, exposure
+from twin.engine.shard_state import ShardState
+from twin.questions.tier_outage import NO_OFFSETS, Offsets, exposure
 from twin.questions.whatif import lose
 from twin.step import step
 
@@ -31,13 +31,13 @@ def read_by(*groups: Group) -> ShardState:
 
 def test_what_no_disk_has_lies_below_the_longest_local_log():
     said = exposure(a_state(PART, topics=TIERED))
-    assert said.on_no_disk == Range(1, 2_000, 2_000_000)
+    assert said.on_no_disk == Offsets(1, 2_000, 2_000_000)
     assert said.tiered_partitions == 1
 
 
 def test_a_leader_change_takes_away_what_the_next_leader_has_not_on_disk():
     said = exposure(a_state(PART, topics=TIERED))
-    assert said.after_leader_change == Range(1, 7_000, 7_000_000)
+    assert said.after_leader_change == Offsets(1, 7_000, 7_000_000)
 
 
 def test_a_group_that_reads_there_is_named():
@@ -45,7 +45,7 @@ def test_a_group_that_reads_there_is_named():
     live = Group("live", ((PART, 9_500),), members=1, assigned=1)
     said = exposure(read_by(between, live))
     assert said.groups == {}
-    assert said.groups_after_leader_change == {"late": Range(1, 5_000, 5_000_000)}
+    assert said.groups_after_leader_change == {"late": Offsets(1, 5_000, 5_000_000)}
 
 
 def test_a_group_that_left_the_topic_misses_nothing():
@@ -56,7 +56,7 @@ def test_a_group_that_left_the_topic_misses_nothing():
 def test_by_a_loss_the_longest_local_log_is_lost_as_well():
     state = a_state(PART, topics=TIERED)
     said = exposure(state, [1], lose(state, [1]))
-    assert said.on_no_disk == Range(1, 9_000, 9_000_000)
+    assert said.on_no_disk == Offsets(1, 9_000, 9_000_000)
     assert list(said.waiting_bytes) == [2], "who leads then uploads"
 
 
@@ -71,7 +71,7 @@ def test_a_follower_that_lacks_what_the_leader_has_no_longer_cannot_start():
 
 def test_a_partition_that_is_not_tiered_misses_nothing():
     said = exposure(a_state(PART, topics={"t": {"remote_storage": 0}}))
-    assert (said.tiered_partitions, said.on_no_disk, said.topics) == (0, Range(), {})
+    assert (said.tiered_partitions, said.on_no_disk, said.topics) == (0, NO_OFFSETS, {})
 
 
 def test_what_is_not_known_to_be_tiered_is_counted():

@@ -17,7 +17,7 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.rows import without
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.election.prediction_reports import PredictionCounts

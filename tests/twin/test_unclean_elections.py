@@ -20,7 +20,7 @@ from tests.builders import (
 from tests.cycles import cycle_frames, listed_frames
 from tests.reading import computed, open_risks
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.leader_changes import EPOCH_END_WITHIN_MS
 from twin.rules.election.records_lost import LOSS_WINDOW_MS, LossCause, RecordsLost
 from twin.step import step

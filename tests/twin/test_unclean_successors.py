@@ -17,7 +17,7 @@ from tests.builders import (
     epochs_frame,
     segments_frame,
 )
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.step import step, step_segments
 from twin.tables.enums import SegmentState

@@ -20,7 +20,7 @@ from twin.engine import codec, updates
 from twin.engine.codec import DecodedState
 from twin.engine.frames import InvalidFrame, streams
 from twin.engine.risks import RiskStates
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.growth import Growth
 from twin.step import step
 from twin.tables.state import Replicas

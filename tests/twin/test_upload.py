@@ -8,7 +8,7 @@ import pytest
 from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
 from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.tiering.tier_states import TierState, TierStates
 from twin.rules.tiering.upload import UploadLag
 from twin.step import step

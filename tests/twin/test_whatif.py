@@ -11,19 +11,9 @@ from tests.builders import NOW_MS, Log, Partition, a_state, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.declarations.table import NO_BROKER, UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
-from twin.questions import whatif
-from twin.questions.whatif_settings import (
-    Eligibility,
-    LocalFootprint,
-    eligibility,
-    local_footprint,
-    longest_span_ms,
-    of_topic,
-    topics_with_thresholds,
-    with_local_retention,
-)
+from twin.questions import local_log, whatif
 from twin.rules.election.next_leader import NextLeaders
 from twin.step import step
 from twin.tables.enums import UNLIMITED, PendingUpload
@@ -151,13 +141,13 @@ def outcomes(state: ShardState, brokers: set[int]) -> dict[int, int]:
 
 
 class TestThresholds:
-    def answer(self, ms: int = UNKNOWN, size: int = UNKNOWN) -> Eligibility:
+    def answer(self, ms: int = UNKNOWN, size: int = UNKNOWN) -> local_log.Threshold:
         warm, cold = (
             Log(size_bytes=2 * MIB),
             Log(local_start=1, size_bytes=10, started_ms=NOW_MS - 1_000),
         )
         part = Partition(logs={1: cold}, log=warm)
-        return eligibility(a_state(part, topics=TIERED), ms, size)
+        return local_log.eligibility(a_state(part, topics=TIERED), ms, size)
 
     def test_a_threshold_that_is_off_leaves_all_as_it_is(self):
         answer = self.answer()
@@ -186,21 +176,23 @@ class TestThresholds:
         log = Log(local_start=1, size_bytes=10)
         parts = (Partition("a", log=log), Partition("b", log=log))
         state = a_state(*parts, topics={"b": {"eligible_local_log_bytes": 5}})
-        assert topics_with_thresholds(state) == 1
-        assert eligibility(state, UNKNOWN, MIB).cold_replicas == 3
+        assert local_log.topics_with_thresholds(state) == 1
+        assert local_log.eligibility(state, UNKNOWN, MIB).cold_replicas == 3
 
     @pytest.mark.parametrize(("topic", "cold"), [("a", 3), ("b", 6)])
     def test_for_one_topic_only_its_partitions_are_judged(self, topic, cold):
         log = Log(local_start=1, size_bytes=10)
         parts = (Partition("a", log=log), *(Partition("b", n, log=log) for n in range(2)))
-        state = of_topic(a_state(*parts, topics={"b": {"eligible_local_log_bytes": 5}}), topic)
-        answer = eligibility(state, UNKNOWN, MIB, topic)
+        state = local_log.of_topic(
+            a_state(*parts, topics={"b": {"eligible_local_log_bytes": 5}}), topic
+        )
+        answer = local_log.eligibility(state, UNKNOWN, MIB, topic)
         assert (answer.cold_replicas, answer.local_log_bytes) == (cold, MIB)
 
     def test_a_higher_threshold_keeps_leaders_out_of_balance_for_longer(self):
         cold = Log(local_start=1, started_ms=NOW_MS - 60_000)
         state = a_state(Partition(logs={1: cold}))
-        answer = [eligibility(state, ms, UNKNOWN) for ms in (60_000, 90_000, 180_000)]
+        answer = [local_log.eligibility(state, ms, UNKNOWN) for ms in (60_000, 90_000, 180_000)]
         assert [each.preferred_cold for each in answer] == [0, 1, 1]
         assert [each.balanced_in_s for each in answer] == [0, 30, 120]
 
@@ -218,14 +210,14 @@ class TestThresholds:
         assert (answer.preferred_cold, answer.preferred_never_warm) == (1, 1)
         assert answer.balanced_in_s == 0
 
-    def answer_for(self, part: Partition, **configs: int) -> Eligibility:
+    def answer_for(self, part: Partition, **configs: int) -> local_log.Threshold:
         state = a_state(part, topics={"t": {"remote_storage": 1, **configs}})
-        return eligibility(state, UNKNOWN, MIB)
+        return local_log.eligibility(state, UNKNOWN, MIB)
 
     def test_it_can_be_asked_where_no_cluster_wide_value_is_known(self):
         state = a_state(Partition(log=Log(local_start=1, size_bytes=10)))
         bare = state.with_tables(Configs.empty())
-        assert eligibility(bare, UNKNOWN, MIB).cold_replicas == 3
+        assert local_log.eligibility(bare, UNKNOWN, MIB).cold_replicas == 3
 
 
 LOG = Log(end=1_000, local_start=500, size_bytes=5_000, last_tiered=899, pending_upload=900,
@@ -270,10 +262,12 @@ class TestBootstrap:
 class TestLocalRetention:
     HELD = Log(local_start=1, size_bytes=4 * MIB, started_ms=NOW_MS - 4 * HOUR_MS)
 
-    def footprint(self, ms: int = UNKNOWN, size: int = UNKNOWN, **config: int) -> LocalFootprint:
+    def footprint(
+        self, ms: int = UNKNOWN, size: int = UNKNOWN, **config: int
+    ) -> local_log.Footprint:
         cluster = {"eligible_local_log_bytes": 2 * MIB, **config}
         state = a_state(Partition(log=self.HELD), topics=TIERED, **cluster)
-        return local_footprint(with_local_retention(state, ms, size))
+        return local_log.local_footprint(local_log.with_local_retention(state, ms, size))
 
     def test_less_time_frees_disk_and_makes_replicas_cold(self):
         assert self.footprint().cold == 0
@@ -296,8 +290,8 @@ class TestLocalRetention:
             eligible_local_log_ms=2 * HOUR_MS,
             topics={"t": {"remote_storage": 1, "local_retention_ms": HOUR_MS}},
         )
-        longer = with_local_retention(state, 3 * HOUR_MS, UNKNOWN)
-        footprints = [local_footprint(each) for each in (state, longer)]
+        longer = local_log.with_local_retention(state, 3 * HOUR_MS, UNKNOWN)
+        footprints = [local_log.local_footprint(each) for each in (state, longer)]
         assert [one.cold for one in footprints] == [3, 3]
         assert [one.cold_for_good for one in footprints] == [3, 0]
 
@@ -305,7 +299,9 @@ class TestLocalRetention:
         def left(**uploads: int) -> int:
             log = replace(self.HELD, end=1_001, **uploads)
             state = a_state(Partition(log=log), topics=TIERED)
-            return local_footprint(with_local_retention(state, HOUR_MS, UNKNOWN)).bytes
+            return local_log.local_footprint(
+                local_log.with_local_retention(state, HOUR_MS, UNKNOWN)
+            ).bytes
 
         assert left(last_tiered=1_000) == 3 * MIB
         assert left(last_tiered=500) == 6 * MIB  # half of it waits
@@ -313,11 +309,11 @@ class TestLocalRetention:
 
     def test_only_tiered_topics_keep_less(self):
         state = a_state(Partition(log=self.HELD))
-        changed = with_local_retention(state, HOUR_MS, UNKNOWN)
+        changed = local_log.with_local_retention(state, HOUR_MS, UNKNOWN)
         assert (
             changed[Replicas].local_log_bytes.tolist() == state[Replicas].local_log_bytes.tolist()
         )
-        assert local_footprint(changed).replicas == 0
+        assert local_log.local_footprint(changed).replicas == 0
 
     def test_how_far_a_log_can_reach_back_depends_on_how_fast_it_grows(self):
         def after(seconds: int, end: int, since: ShardState | None = None) -> ShardState:
@@ -325,26 +321,26 @@ class TestLocalRetention:
             return a_state(part, at_ms=NOW_MS + seconds * 1_000, since=since, topics=TIERED)
 
         grows = after(10, 200, after(0, 100))  # 10 records of 1 kB a second
-        limited = with_local_retention(grows, UNKNOWN, 600_000)
-        assert longest_span_ms(limited).tolist() == [60_000]
-        both = with_local_retention(grows, 5_000, 600_000)
-        assert longest_span_ms(both).tolist() == [5_000]
+        limited = local_log.with_local_retention(grows, UNKNOWN, 600_000)
+        assert local_log.longest_span_ms(limited).tolist() == [60_000]
+        both = local_log.with_local_retention(grows, 5_000, 600_000)
+        assert local_log.longest_span_ms(both).tolist() == [5_000]
 
     @pytest.mark.parametrize(("size", "span"), [(UNKNOWN, np.inf), (MIB, np.nan)])
     def test_a_span_has_no_limit_or_is_unknown(self, size, span):
         state = a_state(Partition(), topics=TIERED)  # one cycle gives no rate
-        changed = with_local_retention(state, UNKNOWN, size)
-        np.testing.assert_equal(longest_span_ms(changed), [span])
+        changed = local_log.with_local_retention(state, UNKNOWN, size)
+        np.testing.assert_equal(local_log.longest_span_ms(changed), [span])
 
     def test_a_span_whose_limits_nobody_could_read_is_unknown(self):
         state = a_state(Partition(), topics={"t": {"remote_storage": 1}})
-        assert np.isnan(longest_span_ms(state)).tolist() == [True]
-        bounded = with_local_retention(state, HOUR_MS, UNKNOWN)
-        assert longest_span_ms(bounded).tolist() == [HOUR_MS]  # at most
+        assert np.isnan(local_log.longest_span_ms(state)).tolist() == [True]
+        bounded = local_log.with_local_retention(state, HOUR_MS, UNKNOWN)
+        assert local_log.longest_span_ms(bounded).tolist() == [HOUR_MS]  # at most
 
     def test_shards_add_up(self):
         one = self.footprint(ms=HOUR_MS)
-        none = local_footprint(empty())
+        none = local_log.local_footprint(empty())
         assert none + one + one == replace(
             one, replicas=6, cold=6, bytes=6 * MIB, cold_for_good=2 * one.cold_for_good
         )

@@ -12,9 +12,14 @@ from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets
 from tests.examples import examples
 from tests.twin.test_after_loss import BROKERS, partitions
 from twin.declarations.table import NO_BROKER, UNKNOWN
-from twin.engine.state import ShardState
-from twin.questions import whatif, whatif_settings
-from twin.questions.whatif_groups import GroupHarm, hurt_by_change, hurt_by_loss, together
+from twin.engine.shard_state import ShardState
+from twin.questions import local_log, whatif
+from twin.questions.whatif_groups import (
+    HurtGroup,
+    hurt_by_change,
+    hurt_by_loss,
+    together,
+)
 from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.step import step
@@ -35,14 +40,15 @@ def grouped(*groups: Group, **config: int) -> ShardState:
     return step(state, [groups_frame(groups), group_offsets_frame(groups)], NOW_MS)[0]
 
 
-def hurt(state: ShardState, *brokers: int) -> list[GroupHarm]:
+def hurt(state: ShardState, *brokers: int) -> list[HurtGroup]:
     return together([hurt_by_loss(state, brokers, whatif.lose(state, brokers))])
 
 
 def test_losing_one_broker_is_what_the_state_predicts_of_its_groups():
     state = grouped(Group("g", [(COLD, 50)]), eligible_local_log_bytes=500)
     (harm,) = hurt(state, 1)
-    assert harm == GroupHarm("g", 0, 1, 40, 400, {"kafka": 400, "kip1303": 0, "kip501": 400}, 0)
+    by_rule = {"kafka": 400, "kip1303": 0, "kip501": 400}
+    assert harm == HurtGroup("g", 0, 0, 0, 1, 40, 400, 0, by_rule)
     assert state[GroupsIfLeaderLost].remote_records.tolist() == [harm.remote_records]
 
 
@@ -78,7 +84,7 @@ def test_where_nobody_knows_where_it_reads_that_is_counted():
 def test_groups_of_shards_add_up():
     one = hurt(grouped(Group("g", [(COLD, 50)])), 1)
     by_rule = {"kafka": 800, "kip1303": 800, "kip501": 800}
-    assert together([one, one]) == [GroupHarm("g", 0, 2, 80, 800, by_rule, 0)]
+    assert together([one, one]) == [HurtGroup("g", 0, 0, 0, 2, 80, 800, 0, by_rule)]
 
 
 def test_without_groups_nobody_is_hurt():
@@ -89,7 +95,7 @@ def test_without_groups_nobody_is_hurt():
 def test_a_shorter_local_log_makes_a_group_read_remotely(local_bytes, records):
     """Of 60 records half are left: the log begins at 70 then."""
     state = grouped(Group("g", [(COLD, 50)]))
-    then = whatif_settings.with_local_retention(state, UNKNOWN, local_bytes)
+    then = local_log.with_local_retention(state, UNKNOWN, local_bytes)
     harms = together([hurt_by_change(state, then)])
     assert sum(each.remote_records for each in harms) == records
 

@@ -10,13 +10,14 @@ from typing import Any, Final
 import numpy as np
 
 from streaming.bus.view import ClusterView, ShardView
-from streaming.exporter.views import api as api_views
+from streaming.exporter.views.cluster import brokers
+from streaming.exporter.views.partitions import partition_objects
 from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import Key
 from tests.cluster.watching import Watch, by_partition, flagged, keys
 from tests.versions.tools import Described, Tools
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Partitions, Replicas
 from twin.totals import cluster_totals, shard_totals
@@ -146,9 +147,9 @@ def known_fields(state: ShardState) -> set[str]:
         shards_expected=1,
         totals=cluster_totals(state.catalog, [totals]),
     )
-    of_brokers = set(_fields(api_views.brokers(view, now_ms)["brokers"], "brokers"))
+    of_brokers = set(_fields(brokers(view, now_ms)["brokers"], "brokers"))
     rows = np.arange(state.partitions)
-    return of_brokers | set(_fields(api_views.partition_objects(state, rows, now_ms), "partitions"))
+    return of_brokers | set(_fields(partition_objects(state, rows, now_ms), "partitions"))
 
 
 def _fields(value: Any, path: str) -> Iterator[str]:

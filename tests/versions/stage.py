@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaProducer
 
-from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.local_cluster import LocalCluster, free_base_port
 from tests.cluster.broker_client import BROKER_RESOURCE, BrokerClient, Key
 from tests.cluster.conftest import STILL
 from tests.cluster.watching import Watch, watching

@@ -14,7 +14,7 @@ from tests.versions.numbers import Comparison, compare, known_fields
 from tests.versions.releases import Release
 from tests.versions.stage import LOST, Stage
 from tests.versions.tools import Described
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.next_leader import NextLeaders
 from twin.tables.state import Brokers, Partitions
 

@@ -20,8 +20,8 @@ from twin.engine.former_offsets import groups_of_former
 from twin.engine.risks import OpenRisks
 from twin.engine.rows import common_rows
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
-from twin.kafka.internal_topics import STOPPING_RISKS, WHAT_STOPS
+from twin.engine.shard_state import ShardState
+from twin.kafka.kafka_topics import STOPPING_RISKS, WHAT_STOPS
 from twin.tables.state import PartitionIndex, Partitions, Topics
 
 BROKER_EVENTS_SHARD: Final = 0

@@ -36,7 +36,7 @@ from twin.declarations.table import (
 from twin.engine import frames
 from twin.engine.catalog import Catalog
 from twin.engine.frames import MAX_FRAME_BYTES, FrameHeader, InvalidFrame
-from twin.engine.state import Listing, ShardState, concatenated
+from twin.engine.shard_state import Listing, ShardState, concatenated
 from twin.engine.state_reader import BEFORE, StateReader, versions_of
 from twin.tables.state import Assignment, PartitionIndex, Topics
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from twin.declarations.table import UNKNOWN, Bool
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupMoves
 from twin.tables.state import FormerOffsets, Groups, PartitionIndex, Topics
 

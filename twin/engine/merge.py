@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 
 def merge(state: ShardState, frame: Frame) -> ShardState:

@@ -17,7 +17,7 @@ from twin.arrays.columns_in_arrow import object_array, to_numpy
 from twin.declarations.table import UNKNOWN, Array, Bool, Rows
 from twin.engine.former_offsets import with_former_offsets
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import PartitionIndex, Topics
 
 _REPLICAS_COMPARED: Final = 8

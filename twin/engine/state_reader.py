@@ -12,7 +12,7 @@ from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.table import UNKNOWN, Array, Column, ReplicaTable, SparseTable, Table, blank
 from twin.engine.catalog import Catalog
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import Tables
+from twin.engine.shard_state import Tables
 
 BEFORE: Final = "before."
 """Prefix of the names of tables that rules remember of the previous cycle."""

@@ -32,7 +32,7 @@ from twin.declarations.table import Array, Column, PartitionTable, ReplicaTable,
 from twin.engine import codec, frames
 from twin.engine.codec import DecodedState
 from twin.engine.frames import MAX_FRAME_BYTES, FrameHeader, InvalidFrame
-from twin.engine.state import ShardState, Tables
+from twin.engine.shard_state import ShardState, Tables
 from twin.engine.state_reader import BEFORE, StateReader, matrix, versions_of
 
 PREFIX: Final = "update."

@@ -9,7 +9,7 @@ from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.declare import expiry, ingest
 from twin.engine.frames import Frame
 from twin.engine.rows import refuse_duplicates
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.observations import BrokerMetricsFrame
 from twin.tables.state import BrokerMetrics, Brokers
 

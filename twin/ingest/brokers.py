@@ -17,7 +17,7 @@ from twin.declarations.declare import ingest
 from twin.declarations.table import UNKNOWN, Array, Bool, blank
 from twin.engine.frames import Frame
 from twin.engine.rows import refuse_duplicates
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.observations import BrokersFrame
 from twin.tables.state import UNLISTED_STAYS_MS, Brokers
 

@@ -9,7 +9,7 @@ from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
 from twin.engine.frames import Frame
 from twin.engine.rows import refuse_duplicates
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import CLUSTER_WIDE
 from twin.tables.observations import ConfigsFrame
 from twin.tables.state import Configs, Topics

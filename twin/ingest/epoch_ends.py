@@ -6,7 +6,7 @@ from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
 from twin.engine.frames import Frame
 from twin.engine.rows import refuse_duplicate_rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.ingest.newest import with_newest
 from twin.rules.election.leader_changes import EPOCH_END_WITHIN_MS, EpochEnds, EpochEndsFrame
 

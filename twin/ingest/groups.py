@@ -20,7 +20,7 @@ from twin.declarations.signature import Cycle
 from twin.declarations.table import UNKNOWN, Array, Bool, Int32, blank
 from twin.engine.frames import Frame, FrameHeader, InvalidFrame
 from twin.engine.rows import refuse_duplicates, rows_of
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.columns import GROUP_DESCRIPTION
 from twin.tables.observations import GroupOffsetsFrame, GroupsFrame
 from twin.tables.state import FormerOffsets, GroupListing, GroupOffsets, Groups, ReaderRacks

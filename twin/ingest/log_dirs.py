@@ -13,7 +13,7 @@ from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import refuse_duplicate_rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.ingest.replicas import places_of
 from twin.rules.brokers.log_dirs import LogDirs, LogDirsFrame, ReplicaDirs, ReplicaDirsFrame
 from twin.tables.state import UNLISTED_STAYS_MS, Brokers

@@ -11,7 +11,7 @@ from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.table import SparseTable
 from twin.engine.frames import Frame
 from twin.engine.rows import rows_of
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 
 def with_newest(state: ShardState, frame: Frame, kind: type[SparseTable]) -> ShardState:

@@ -13,7 +13,7 @@ from twin.declarations.declare import ingest
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, UInt8
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import refuse_duplicate_rows, rows_of, without
-from twin.engine.state import Listing, ShardState
+from twin.engine.shard_state import Listing, ShardState
 from twin.tables.observations import PartitionsFrame
 from twin.tables.state import Assignment, Partitions, Replicas
 

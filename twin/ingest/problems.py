@@ -10,7 +10,7 @@ from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.declare import ingest
 from twin.declarations.table import UNKNOWN, Array
 from twin.engine.frames import Frame, InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.observations import ProblemsFrame
 from twin.tables.state import ProblemListing, Problems
 

@@ -8,7 +8,7 @@ from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.declare import ingest
 from twin.engine.frames import Frame
 from twin.engine.rows import refuse_duplicates
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.observations import QuorumFrame
 from twin.tables.state import ControllerQuorum
 

@@ -15,7 +15,7 @@ from twin.declarations.signature import Cycle
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import refuse_duplicate_rows, rows_of
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.columns import LOG_SAMPLE
 from twin.tables.observations import ReplicasFrame
 from twin.tables.state import PRIOR_END_STAYS_MS, Assignment, Partitions, PriorEnds, Replicas

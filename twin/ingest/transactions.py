@@ -5,7 +5,7 @@ from __future__ import annotations
 from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.ingest.newest import with_newest
 from twin.rules.reading.open_transactions import (
     HOLDER_STAYS_MS,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.reordering import (
     Obstacle,
     Reordering,

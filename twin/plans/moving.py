@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from twin.arrays.slots import any_slot
 from twin.declarations.table import Bool
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.reordering import Obstacle, has_answered, is_described, is_reassigning
 from twin.rules.partitions.leaders import Roles
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twin.declarations.table import NO_BROKER, Bool, Int8, Int32, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import ElectionKind, elect
 from twin.plans.reordering import (
     Obstacle,

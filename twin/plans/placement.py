@@ -17,7 +17,7 @@ import numpy as np
 from twin.arrays import keys
 from twin.arrays.slots import count_slots
 from twin.declarations.table import UNKNOWN, Array, Bool, Int8, Int32, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.tables.state import Assignment

@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 
 from twin.declarations.table import UNKNOWN, Array, Bool, Int32, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.next_leader import Candidates
 from twin.rules.partitions.leaders import Roles, assigned_brokers, has_flag
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage

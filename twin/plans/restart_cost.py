@@ -14,7 +14,7 @@ import numpy as np
 from twin.arrays.slots import any_slot, count_slots
 from twin.declarations.signature import parameters, reading
 from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import whatif
 from twin.questions.whatif import Loss
 from twin.rules.election.after_loss import away_replicas

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from twin.declarations.table import Bool
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.reordering import is_described, is_reassigning, is_warm
 from twin.rules.partitions.leaders import Roles
 

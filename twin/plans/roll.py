@@ -15,13 +15,13 @@ from typing import Final
 
 import numpy as np
 
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.plans.restart_cost import RestartCosts, restart_costs, total_costs
 from twin.questions import gate, whatif
 from twin.questions.gate import Names, Terms
 from twin.questions.quorum import newest_quorum
 from twin.questions.whatif import Loss
-from twin.questions.whatif_groups import GroupHarm, hurt_by_loss, together
+from twin.questions.whatif_groups import HurtGroup, hurt_by_loss, together
 from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment
 
@@ -36,7 +36,7 @@ class RestartBatch:
     rack: str  # the rack of all of them, empty if unknown
     allowed: Names  # reasons against it that the terms allow
     costs: RestartCosts
-    hurt: tuple[GroupHarm, ...] = ()  # groups of consumers, the worst first
+    hurt: tuple[HurtGroup, ...] = ()  # groups of consumers, the worst first
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def roll(
     """
     alone: dict[int, Names] = {}
     costs: dict[tuple[int, ...], RestartCosts] = {}
-    hurt: dict[tuple[int, ...], tuple[GroupHarm, ...]] = {}
+    hurt: dict[tuple[int, ...], tuple[HurtGroup, ...]] = {}
     for broker in sorted(targets):
         losses = [whatif.lose(state, [broker]) for state in states]  # used by both calls
         alone[broker] = gate.reasons(states, [broker], terms, losses, own=own)
@@ -117,7 +117,7 @@ def _costs(
 
 def _hurt(
     states: Sequence[ShardState], brokers: Sequence[int], losses: Sequence[Loss]
-) -> tuple[GroupHarm, ...]:
+) -> tuple[HurtGroup, ...]:
     each = zip(states, losses, strict=True)
     return tuple(together(hurt_by_loss(state, brokers, loss) for state, loss in each))
 

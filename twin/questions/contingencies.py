@@ -18,7 +18,7 @@ import numpy as np
 from twin.arrays import keys
 from twin.arrays.slots import any_slot, as_sets
 from twin.declarations.table import UNKNOWN, Array, Int32, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.effects import Effects, counted_things
 from twin.questions.whatif import electorate_of, is_judged
 

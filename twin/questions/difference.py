@@ -16,7 +16,7 @@ from twin.arrays import plain
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
 from twin.engine.risks import OpenRisks
 from twin.engine.rows import common_rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Configs, Partitions, Replicas
 

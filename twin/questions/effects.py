@@ -16,7 +16,7 @@ import numpy as np
 from twin.arrays import keys
 from twin.arrays.slots import any_slot, as_sets, count_slots
 from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.rules.election.after_loss import away_replicas
 from twin.rules.election.ballots import Ballot, in_isr

@@ -29,7 +29,7 @@ from twin.arrays.slots import any_slot, count_slots
 from twin.cluster_rules.disks.disk_full import DiskForecasts
 from twin.declarations.signature import parameters, reading
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
 from twin.questions.load import above_capacity, peaks_of

@@ -18,7 +18,7 @@ from twin.arrays import keys
 from twin.arrays.slots import any_slot
 from twin.declarations.signature import parameters
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Float64, Int32, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.whatif import Loss, is_judged, on_brokers
 from twin.rules.brokers.log_dirs import ReplicaDirs
 from twin.rules.disks.curves import LogTables, sums_by_directory

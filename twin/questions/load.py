@@ -17,7 +17,7 @@ import numpy as np
 from twin.arrays.slots import any_slot
 from twin.declarations.signature import parameters
 from twin.declarations.table import KAFKA, NO_BROKER, Float64, Int32, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.whatif import Loss, lose, on_brokers
 from twin.rules.election.ballots import Ballot
 from twin.rules.election.next_leader import NextLeaders

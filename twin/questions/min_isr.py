@@ -17,7 +17,7 @@ import numpy as np
 
 from twin.arrays.slots import any_slot
 from twin.declarations.table import NO_BROKER, Bool
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.rules.election.after_loss import LeadersAfterLoss
 from twin.rules.election.ballots import in_isr

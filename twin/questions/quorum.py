@@ -8,7 +8,7 @@ import numpy as np
 
 from twin.cluster_rules.controllers import CAUGHT_UP_WITHIN_MS, OLD_AFTER_MS
 from twin.declarations.table import NO_BROKER, UNKNOWN, Bool
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import ControllerQuorum
 
 

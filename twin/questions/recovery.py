@@ -18,20 +18,17 @@ import numpy as np
 
 from twin.cluster_rules.copy_rates import CopyRates
 from twin.declarations.table import NO_BROKER, UNKNOWN, Bool, Float64, Int8, Int32, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.adds_up import AddsUp
 from twin.questions.incoming import Growths
-from twin.questions.room import (
+from twin.questions.room.disks import Disks, later, place_of, still
+from twin.questions.room.verdict import (
     BrokerRoom,
-    Disks,
     Received,
     RoomUnknown,
     growths_on,
     judged,
-    later,
     nowhere,
-    place_of,
-    still,
 )
 from twin.questions.whatif import electorate_of, is_judged, replicas_on
 from twin.rules.brokers.log_dirs import ReplicaDirs

@@ -14,7 +14,7 @@ import numpy as np
 
 from twin.arrays.slots import in_slots, over_slots
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Float64, Int32, Int64
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.adds_up import AddsUp, same
 from twin.questions.whatif import Loss
 from twin.questions.whatif_groups import hurt_by_loss
@@ -41,17 +41,20 @@ _FAR: Final = np.int64(1) << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Range(AddsUp):
-    """Offsets of some partitions: how many partitions, records, and bytes by known sizes."""
+class Offsets(AddsUp):
+    """Offsets of some partitions; bytes are of records of known size."""
 
-    partitions: int = 0
-    records: int = 0
-    bytes: int = 0
+    partitions: int
+    records: int
+    bytes: int
+
+
+NO_OFFSETS: Final = Offsets(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """Offsets of a partition, from the first one to before the end; bytes by a known size."""
+class OffsetsOnNoDisk:
+    """Offsets of a partition, from the first one to before the end."""
 
     topic: str
     partition: int
@@ -63,7 +66,7 @@ class OffsetRange:
 MOST_RANGES: Final = 20
 
 
-Ranges = tuple[OffsetRange, ...]
+Ranges = tuple[OffsetsOnNoDisk, ...]
 
 
 def largest(one: Ranges, other: Ranges) -> Ranges:
@@ -71,7 +74,7 @@ def largest(one: Ranges, other: Ranges) -> Ranges:
     return tuple(sorted((*one, *other), key=_largest_first)[:MOST_RANGES])
 
 
-def _largest_first(of: OffsetRange) -> tuple[int, int, str, int]:
+def _largest_first(of: OffsetsOnNoDisk) -> tuple[int, int, str, int]:
     return -of.bytes, of.first_offset - of.end_offset, of.topic, of.partition
 
 
@@ -97,14 +100,14 @@ class Exposure(AddsUp):
 
     tiered_partitions: int = 0
     unknown_partitions: int = 0  # whether they are tiered, or what is uploaded, is unknown
-    on_no_disk: Range = Range()  # offsets that only remote storage has
+    on_no_disk: Offsets = NO_OFFSETS  # offsets that only remote storage has
     ranges_on_no_disk: Annotated[Ranges, largest] = ()  # the largest of them
-    groups: Mapping[str, Range] = field(default_factory=dict)  # that read remotely
-    groups_after_loss: Mapping[str, Range] = field(default_factory=dict)  # more of them by a loss
+    groups: Mapping[str, Offsets] = field(default_factory=dict)  # that read remotely
+    groups_after_loss: Mapping[str, Offsets] = field(default_factory=dict)  # more of them by a loss
     cannot_start: int = 0  # followers that need what remote storage has of leader epochs
     no_new_replica: int = 0  # partitions of which an empty follower cannot start
-    after_leader_change: Range = Range()  # on the leader's disk, and not on the next leader's
-    groups_after_leader_change: Mapping[str, Range] = field(default_factory=dict)
+    after_leader_change: Offsets = NO_OFFSETS  # on the leader's disk, and not on the next leader's
+    groups_after_leader_change: Mapping[str, Offsets] = field(default_factory=dict)
     waiting_bytes: Mapping[int, float] = field(default_factory=dict)  # by leader
     open_bytes: Mapping[int, float] = field(default_factory=dict)  # of those, in open segments
     written_bytes_per_s: Mapping[int, float] = field(default_factory=dict)  # to upload, by leader
@@ -163,9 +166,9 @@ def exposure(state: ShardState, lost: Collection[int] = (), loss: Loss | None = 
     )
 
 
-def _range(records: Int64, size: Float64) -> Range:
+def _range(records: Int64, size: Float64) -> Offsets:
     """The sums over those records [P] of partitions."""
-    return Range(int((records > 0).sum()), int(records.sum()), int((records * size).sum()))
+    return Offsets(int((records > 0).sum()), int(records.sum()), int((records * size).sum()))
 
 
 def _ranges(state: ShardState, first: Int64, records: Int64, size: Float64) -> Ranges:
@@ -179,10 +182,10 @@ def _ranges(state: ShardState, first: Int64, records: Int64, size: Float64) -> R
         first[row] + records[row], (records[row] * size[row]).astype(np.int64),
     )  # fmt: skip
     each = zip(*(values.tolist() for values in columns), strict=True)
-    return tuple(OffsetRange(str(topic), *of) for topic, *of in each)
+    return tuple(OffsetsOnNoDisk(str(topic), *of) for topic, *of in each)
 
 
-def _reading_remotely(state: ShardState) -> dict[str, Range]:
+def _reading_remotely(state: ShardState) -> dict[str, Offsets]:
     """The groups in use whose next records come from remote storage."""
     offsets, reads = state[GroupOffsets], state[GroupReads]
     if not len(offsets):
@@ -191,13 +194,13 @@ def _reading_remotely(state: ShardState) -> dict[str, Range]:
     return _by_group(state, row, np.maximum(reads.remote_records[row], 0))
 
 
-def _by_loss(state: ShardState, lost: Collection[int], loss: Loss | None) -> dict[str, Range]:
+def _by_loss(state: ShardState, lost: Collection[int], loss: Loss | None) -> dict[str, Offsets]:
     """The groups that would read more remotely by the loss."""
     if loss is None:
         return {}
     harms = hurt_by_loss(state, lost, loss)
     return {
-        each.group: Range(each.remote, each.remote_records, each.remote_bytes)
+        each.group: Offsets(each.remote, each.remote_records, each.remote_bytes)
         for each in harms
         if each.remote
     }
@@ -205,7 +208,7 @@ def _by_loss(state: ShardState, lost: Collection[int], loss: Loss | None) -> dic
 
 def _after_leader_change(
     state: ShardState, is_tiered: Bool, leader: Int32, size: Float64
-) -> tuple[Range, dict[str, Range]]:
+) -> tuple[Offsets, dict[str, Offsets]]:
     """What leaders have on disk and the next leaders have not, and who reads that next."""
     broker, following = state[Assignment].broker, state[NextLeaders].leader
     starts = state[Replicas].local_log_start_offset
@@ -236,7 +239,7 @@ def _in_use(state: ShardState) -> Bool:
     )  # fmt: skip
 
 
-def _by_group(state: ShardState, row: Array, records: Int64) -> dict[str, Range]:
+def _by_group(state: ShardState, row: Array, records: Int64) -> dict[str, Offsets]:
     """The sums of those rows of ``group_offsets`` by group."""
     if not len(row):
         return {}
@@ -248,7 +251,8 @@ def _by_group(state: ShardState, row: Array, records: Int64) -> dict[str, Range]
     in_bytes = np.bincount(at, records * size).astype(np.int64)
     of_group = zip(counts.tolist(), sums.tolist(), in_bytes.tolist(), strict=True)
     return {
-        str(name): Range(*each) for name, each in zip(names[group].tolist(), of_group, strict=True)
+        str(name): Offsets(*each)
+        for name, each in zip(names[group].tolist(), of_group, strict=True)
     }
 
 

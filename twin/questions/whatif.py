@@ -15,7 +15,7 @@ import numpy as np
 from twin.arrays.slots import any_slot, count_slots
 from twin.declarations.signature import parameters
 from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.adds_up import AddsUp
 from twin.rules.election.after_loss import away_replicas
 from twin.rules.election.ballots import Ballot

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Final
+from dataclasses import asdict, dataclass
+from typing import Annotated, Final, TypeVar
 
 import numpy as np
 
 from twin.declarations.signature import parameters
 from twin.declarations.table import KAFKA, UNKNOWN, Array, Int32
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.adds_up import AddsUp, same
 from twin.questions.whatif import Loss
 from twin.rules.groups.loss import ReadsThen, reads_then, servers_after_loss
@@ -26,18 +26,20 @@ from twin.tables.state import (
 
 
 @dataclass(frozen=True, slots=True)
-class GroupHarm(AddsUp):
-    """The effect on one group. Counts of partitions, and sums over them."""
+class HurtByChange(AddsUp):
+    """The harm to one group of consumers: numbers of partitions, and sums over them.
+
+    ``ahead``: the log ends before its offset then; ``nowhere``: it begins above it.
+    """
 
     group: Annotated[str, same]
-    offline: int = 0  # partitions that nobody leads
-    remote: int = 0  # partitions of which it reads more from remote storage
-    remote_records: int = 0  # records it would read from there, and does not now
-    remote_bytes: int = 0  # of these, where the size of a record is known
-    remote_bytes_by_rule: Mapping[str, int] = field(default_factory=dict)  # where leaders move
-    unknown: int = 0  # partitions for which that is unknown
-    ahead: int = 0  # partitions whose new leaders lack what it has read
-    nowhere: int = 0  # partitions whose new leaders have deleted what it reads next
+    offline: int  # partitions that nobody leads
+    ahead: int
+    nowhere: int
+    remote: int  # partitions of which it reads more from remote storage
+    remote_records: int  # records it would read from there, and does not now
+    remote_bytes: int  # of these, where the size of a record is known
+    unknown: int  # partitions for which that is unknown
 
     @property
     def is_hurt(self) -> bool:
@@ -45,9 +47,19 @@ class GroupHarm(AddsUp):
         return self.offline > 0 or self.ahead > 0 or self.nowhere > 0 or self.remote > 0
 
 
-def together(shards: Iterable[Iterable[GroupHarm]]) -> list[GroupHarm]:
+@dataclass(frozen=True, slots=True)
+class HurtGroup(HurtByChange):
+    """The same where leaders move, so that it matters which election rule moves them."""
+
+    remote_bytes_by_rule: Mapping[str, int]
+
+
+H = TypeVar("H", bound=HurtByChange)
+
+
+def together(shards: Iterable[Iterable[H]]) -> list[H]:
     """The groups that are hurt, over all shards: the worst first."""
-    by_group: dict[str, GroupHarm] = {}
+    by_group: dict[str, H] = {}
     for harms in shards:
         for each in harms:
             total = by_group.get(each.group)
@@ -56,12 +68,12 @@ def together(shards: Iterable[Iterable[GroupHarm]]) -> list[GroupHarm]:
     return sorted(hurt, key=_worst_first)
 
 
-def _worst_first(harm: GroupHarm) -> tuple[int, int, int, int, str]:
+def _worst_first(harm: HurtByChange) -> tuple[int, int, int, int, str]:
     is_reset = harm.ahead + harm.nowhere
     return -harm.offline, -is_reset, -harm.remote_bytes, -harm.remote_records, harm.group
 
 
-def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> list[GroupHarm]:
+def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> list[HurtGroup]:
     """The harm to each group in the shard if those brokers were lost.
 
     Args:
@@ -76,10 +88,14 @@ def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> lis
         after = state[Partitions].leader.copy()
         after[loss.row] = following.leader
         by_rule[rule] = _reads_after_loss(state, after, brokers)
-    return _harms(state, by_rule[KAFKA], by_rule)
+    of_rules = {rule: _by_group(state, _known(reads.more_bytes)) for rule, reads in by_rule.items()}
+    return [
+        HurtGroup(**asdict(each), remote_bytes_by_rule={r: of[i] for r, of in of_rules.items()})
+        for i, each in enumerate(_harms(state, by_rule[KAFKA]))
+    ]
 
 
-def hurt_by_change(now: ShardState, then: ShardState) -> list[GroupHarm]:
+def hurt_by_change(now: ShardState, then: ShardState) -> list[HurtByChange]:
     """The harm to each group in the shard if the logs were as in the other state."""
     if not len(now[GroupOffsets]):
         return []
@@ -88,7 +104,7 @@ def hurt_by_change(now: ShardState, then: ShardState) -> list[GroupHarm]:
     size = now[RecordSizes].bytes_per_record[now[GroupOffsets].row]
     in_bytes = np.where(more > 0, more * size, 0.0)
     changed = _Reads(then[GroupReads].reads_from, more, in_bytes)
-    return _harms(now, changed, {})
+    return _harms(now, changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,33 +132,29 @@ def _reads_after_loss(state: ShardState, leader: Int32, brokers: Collection[int]
     )
 
 
-def _harms(state: ShardState, then: _Reads, by_rule: Mapping[str, _Reads]) -> list[GroupHarm]:
-    offsets, names = state[GroupOffsets], state[Groups].group.tolist()
-    now, reads_it = state[GroupReads].reads_from, ~has_left(offsets, state[GroupMoves].was_assigned)
-    columns = {
-        "offline": (then.reads_from == ReadsFrom.NOBODY) & (now != ReadsFrom.NOBODY),
-        "ahead": (then.reads_from == ReadsFrom.AHEAD) & (now != ReadsFrom.AHEAD),
-        "nowhere": (then.reads_from == ReadsFrom.NOWHERE) & (now != ReadsFrom.NOWHERE),
-        "remote": then.more_records > 0,
-        "remote_records": np.maximum(then.more_records, 0),
-        "remote_bytes": _known(then.more_bytes),
-        "unknown": (then.reads_from == UNKNOWN) & (offsets.committed_offset != UNKNOWN),
-    }
+def _harms(state: ShardState, then: _Reads) -> list[HurtByChange]:
+    offsets, now = state[GroupOffsets], state[GroupReads].reads_from
+    columns = (
+        (then.reads_from == ReadsFrom.NOBODY) & (now != ReadsFrom.NOBODY),
+        (then.reads_from == ReadsFrom.AHEAD) & (now != ReadsFrom.AHEAD),
+        (then.reads_from == ReadsFrom.NOWHERE) & (now != ReadsFrom.NOWHERE),
+        then.more_records > 0,
+        np.maximum(then.more_records, 0),
+        _known(then.more_bytes),
+        (then.reads_from == UNKNOWN) & (offsets.committed_offset != UNKNOWN),
+    )
+    names = map(str, state[Groups].group.tolist())
+    sums = (_by_group(state, each) for each in columns)  # in the order of the fields
+    return [HurtByChange(*each) for each in zip(names, *sums, strict=True)]
 
-    def by_group(values: Array) -> list[int]:
-        counted = np.where(reads_it, values, 0)
-        return np.bincount(offsets.group_index, counted, len(names)).astype(int).tolist()
 
-    sums = {name: by_group(values) for name, values in columns.items()}
-    of_rules = {rule: by_group(_known(reads.more_bytes)) for rule, reads in by_rule.items()}
-    return [
-        GroupHarm(
-            str(name),
-            **{column: each[i] for column, each in sums.items()},
-            remote_bytes_by_rule={rule: each[i] for rule, each in of_rules.items()},
-        )
-        for i, name in enumerate(names)
-    ]
+def _by_group(state: ShardState, values: Array) -> list[int]:
+    """Sums of the values of offsets over those that the group reads."""
+    offsets = state[GroupOffsets]
+    counted = np.where(~has_left(offsets, state[GroupMoves].was_assigned), values, 0)
+    groups = len(state[Groups].group)
+    sums: list[int] = np.bincount(offsets.group_index, counted, groups).astype(int).tolist()
+    return sums
 
 
 def _known(size: Array) -> Array:

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Final
 
 from twin.declarations.table import UNKNOWN
-from twin.remote_log.epochs import Epochs
+from twin.remote_log.epoch_history import Epochs
 from twin.tables.enums import SegmentState
 
 _ALLOWED: Final = {

@@ -10,8 +10,8 @@ import numpy as np
 from twin.arrays.columns_in_arrow import object_array
 from twin.declarations.table import SparseTable
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
-from twin.remote_log.epochs import Epochs
-from twin.remote_log.findings import Verdicts, verdicts
+from twin.remote_log.epoch_history import Epochs
+from twin.remote_log.segment_findings import Verdicts, verdicts
 from twin.rules.tiering.remote_segments import MOST_OF_PARTITION
 from twin.tables.enums import SegmentVerdict
 

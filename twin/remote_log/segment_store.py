@@ -34,11 +34,11 @@ from twin.declarations.table import (
 from twin.engine import frames
 from twin.engine.frames import Frame, FrameHeader, InvalidFrame
 from twin.engine.rows import rows_at
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
-from twin.remote_log.epochs import Epochs, assigned, truncated_from_start
-from twin.remote_log.findings import judge
+from twin.remote_log.epoch_history import Epochs, assigned, truncated_from_start
 from twin.remote_log.listed import epoch_rows, of_rows, segment_rows
+from twin.remote_log.segment_findings import judge
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.tiering.gaps import RemoteGaps
 from twin.rules.tiering.lineage import Lineage

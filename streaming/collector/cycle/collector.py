@@ -17,14 +17,14 @@ from typing import Any, Self
 
 import structlog
 
-from streaming.bus import bus_topics, keys
+from streaming.bus import bus_topics, record
 from streaming.bus.arrow import use_little_memory
 from streaming.bus.connection import BusError
 from streaming.bus.sender import Sender
 from streaming.bus.shards import shards_for, with_known_shards, with_shards
 from streaming.collector.about import BUS, CLUSTER
 from streaming.collector.context import CycleContext
-from streaming.collector.cycle.log import CycleLog, FixedRateSchedule
+from streaming.collector.cycle.cycle_log import CycleLog, FixedRateSchedule
 from streaming.collector.cycle.metrics import CycleMetrics
 from streaming.collector.cycle.observation import CycleResult, ObservationEncoder
 from streaming.collector.cycle.round_trip import BrokerResponses, RoundTrip
@@ -36,10 +36,10 @@ from streaming.collector.settings.eligibility_file import EligibilityFile
 from streaming.collector.source import EveryBrokerSource, Setup, Source
 from streaming.collector.sources import make_sources
 from streaming.collector.sources.metadata import ClusterMetadata
-from streaming.collector.wire.brokers import BrokerConnections, BrokerResponse, CollectorError
+from streaming.collector.wire.connections import BrokerConnections, BrokerResponse, CollectorError
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
-from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.program_metrics import served
 from streaming.runtime.stop import on_hangup_signal, on_stop_signal
 from twin.declarations.table import NO_BROKER, UNKNOWN
@@ -368,5 +368,5 @@ def send(
     """
     topic = bus_topics.topics(config).observations
     for shard, message in encoder.encode(observation):
-        sender.send(topic, keys.key(config.cluster.name, shard), message)
+        sender.send(topic, record.key(config.cluster.name, shard), message)
     sender.flush(config.collector.deadline_ms)

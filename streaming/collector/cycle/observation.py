@@ -21,7 +21,7 @@ from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
 from streaming.collector.listing import Array, ListedPlacement
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Readings, Rows
-from streaming.collector.wire.brokers import Address
+from streaming.collector.wire.connections import Address
 from twin.arrays.columns_in_arrow import to_arrow
 from twin.declarations.table import Column, Observation, blank
 from twin.engine import frames

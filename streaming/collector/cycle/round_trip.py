@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streaming.collector.reading import Answers, Reading, Readings
 from streaming.collector.source import EveryBrokerSource
-from streaming.collector.wire.brokers import BrokerResponse, EncodedRequest, Versions
+from streaming.collector.wire.connections import BrokerResponse, EncodedRequest, Versions
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from streaming.collector.groups import requests
-from streaming.collector.groups.listing import ListedGroup
+from streaming.collector.groups.committed import OffsetFetchBatch
+from streaming.collector.groups.group_listing import ListedGroup
 from streaming.collector.groups.members import DescribeBatch, classic_batch, consumer_batch
-from streaming.collector.groups.offsets import OffsetFetchBatch
 from streaming.collector.groups.round import Answers
-from streaming.collector.wire.brokers import BrokerConnections, EncodedRequest, Versions
+from streaming.collector.wire.connections import BrokerConnections, EncodedRequest, Versions
 from streaming.runtime.deadline import Deadline
 
 Batch = OffsetFetchBatch | DescribeBatch

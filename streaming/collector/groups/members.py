@@ -19,7 +19,7 @@ from kafka.protocol.consumer.metadata import (
 
 from streaming.collector.groups.requests import consumer_group_describe, describe_groups
 from streaming.collector.listing import Array
-from streaming.collector.wire.brokers import EncodedRequest
+from streaming.collector.wire.connections import EncodedRequest
 from streaming.runtime.kafka.messages import ByteReader, MalformedBytes
 from twin.declarations.table import UNKNOWN
 

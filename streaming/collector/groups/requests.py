@@ -14,7 +14,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from streaming.collector.about import About, Acl, Needed
-from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.wire.connections import EncodedRequest, Versions, negotiate_version
 
 CONSUMER_GROUP_DESCRIBE: Final = 69
 

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from streaming.collector.groups.listing import ListedGroups
+from streaming.collector.groups.committed import NO_ANSWER, CommittedOffsets
+from streaming.collector.groups.group_listing import ListedGroups
 from streaming.collector.groups.members import DescribedGroups, GroupMembers
-from streaming.collector.groups.offsets import NO_ANSWER, CommittedOffsets
 from streaming.collector.listing import Array
 from streaming.collector.problem import Problem
 from twin.declarations.table import NO_BROKER, UNKNOWN

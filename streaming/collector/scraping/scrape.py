@@ -17,8 +17,8 @@ import httpx2
 
 from streaming.collector.about import About
 from streaming.collector.problem import Problem, timeout
-from streaming.collector.scraping import access
-from streaming.collector.scraping.names import Rules
+from streaming.collector.scraping import scrape_login
+from streaming.collector.scraping.metric_names import Rules
 from streaming.collector.scraping.signals import Samples, served
 from streaming.runtime.config import CollectorConfig
 from streaming.runtime.http_errors import reason, short, system_error
@@ -76,9 +76,9 @@ def scrape_all(
     """
     login = login or CollectorConfig()
     try:
-        headers = access.headers(login)
+        headers = scrape_login.headers(login)
         context = _tls(urls.values(), login)
-    except access.AccessError as error:
+    except scrape_login.AccessError as error:
         problems = (Problem(METRICS.name, broker, "NoAccess", str(error)) for broker in urls)
         return {broker: Scraped(problem=each) for broker, each in zip(urls, problems, strict=True)}
     received = asyncio.run(_receive_all(urls, deadline_s, max_bytes, headers, context))
@@ -115,7 +115,7 @@ async def _receive_all(
 
 def _tls(urls: Iterable[str], login: CollectorConfig) -> ssl.SSLContext | bool:
     """The certificate authorities; loading takes 20 ms, so only if a URL needs them."""
-    return any(url.lower().startswith("https:") for url in urls) and access.tls(login)
+    return any(url.lower().startswith("https:") for url in urls) and scrape_login.tls(login)
 
 
 class _ScrapeError(Exception):

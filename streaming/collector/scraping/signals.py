@@ -1,7 +1,7 @@
 """The signals of ``BROKER_METRICS``, from what a broker's JMX exporter serves.
 
-The series have the names of deploy/jmx/kafka.yml, whatever the exporter's rules (``names``). No
-clock and no I/O: text and two times in, numbers out. A signal that is not served, or not known yet,
+The series have the names of deploy/jmx/kafka.yml, whatever the exporter's rules (``metric_names``).
+No clock, no I/O: text and two times in, numbers out. A signal that is not served, or not known yet,
 is NaN and never 0:
 
 * a rate needs two scrapes of the same process, since Kafka counts from its start;
@@ -20,7 +20,7 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.collector.scraping.names import (
+from streaming.collector.scraping.metric_names import (
     IDLE_NANOSECONDS,
     STARTED,
     Key,

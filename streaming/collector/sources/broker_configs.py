@@ -19,8 +19,8 @@ from streaming.collector.reading import Answers, Reading
 from streaming.collector.settings.config_values import BROKER_OWN_KEYS, broker_columns
 from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.sources.configs import BROKER_CONFIGS
-from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.config_requests import BROKER, describe_configs
+from streaming.collector.wire.connections import EncodedRequest, Versions, negotiate_version
 from streaming.runtime.config import CapacityConfig
 from twin.tables.broker_columns import BROKER_CONFIGS as COLUMNS
 

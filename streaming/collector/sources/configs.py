@@ -38,8 +38,8 @@ from streaming.collector.settings.eligibility_file import EligibilityFile
 from streaming.collector.settings.thresholds import THRESHOLDS, ThresholdLookup
 from streaming.collector.source import Setup, Source
 from streaming.collector.sources.metadata import ClusterMetadata
-from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.config_requests import BROKER, TOPIC, Resource, describe_configs
+from streaming.collector.wire.connections import EncodedRequest, Versions, negotiate_version
 from streaming.runtime.config import Config, ConfigError, EligibilityConfig
 from streaming.runtime.deadline import Deadline
 from twin.declarations.table import NO_BROKER, UNKNOWN

@@ -24,16 +24,16 @@ import numpy as np
 from kafka.errors import GroupIdNotFoundError, NotCoordinatorError
 
 from streaming.collector.background import BackgroundSource
+from streaming.collector.groups.committed import NO_ANSWER
 from streaming.collector.groups.coordinators import Coordinators, RequestLimits
-from streaming.collector.groups.frames import GroupFrames
-from streaming.collector.groups.listing import GroupLister, ListedGroup, ListedGroups
-from streaming.collector.groups.offsets import NO_ANSWER
+from streaming.collector.groups.group_frames import GroupFrames
+from streaming.collector.groups.group_listing import GroupLister, ListedGroup, ListedGroups
 from streaming.collector.groups.requests import GROUPS
 from streaming.collector.groups.round import Answers, GroupRound, combine
 from streaming.collector.problem import Problem, by_error, error_name
 from streaming.collector.source import Setup
 from streaming.collector.sources.replica_status import ReplicaStatus
-from streaming.collector.wire.brokers import BrokerConnections, CollectorError
+from streaming.collector.wire.connections import BrokerConnections, CollectorError
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from twin.arrays.plain import counted

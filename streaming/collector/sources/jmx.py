@@ -22,7 +22,7 @@ from streaming.collector.reading import Reading, Rows
 from streaming.collector.scraping.scrape import METRICS, scrape_all
 from streaming.collector.scraping.signals import Scrape, signals_of
 from streaming.collector.source import Setup
-from streaming.collector.wire.brokers import Address
+from streaming.collector.wire.connections import Address
 from streaming.runtime.config import CollectorConfig
 from twin.tables.observations import BrokerMetricsFrame
 

@@ -28,7 +28,7 @@ from streaming.collector.sources.offsets import (
     BrokerOffsets,
 )
 from streaming.collector.sources.replica_status import ReplicaStatus
-from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.wire.connections import EncodedRequest, Versions, negotiate_version
 from twin.declarations.table import UNKNOWN
 
 _CONSUMER: Final = -1

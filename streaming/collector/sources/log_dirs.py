@@ -21,9 +21,9 @@ from streaming.collector.listing import Array, ListedPlacement
 from streaming.collector.problem import Problem, from_code
 from streaming.collector.reading import Answers, Reading, Rows, partition_keys
 from streaming.collector.source import EveryBrokerSource, Setup
-from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.wire.connections import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.layouts import KeptLayouts
-from streaming.collector.wire.log_dirs import (
+from streaming.collector.wire.log_dirs_layout import (
     BrokerSizes,
     Directories,
     LogDirsLayout,

@@ -28,19 +28,19 @@ from streaming.collector.listing import PartitionListing
 from streaming.collector.problem import Problem, from_code, some_names
 from streaming.collector.reading import Reading
 from streaming.collector.source import Setup, Source
-from streaming.collector.wire.brokers import (
+from streaming.collector.wire.cluster_listing import (
+    RegisteredBroker,
+    controller_at,
+    listing_requests,
+    registered_brokers,
+)
+from streaming.collector.wire.connections import (
     Address,
     BrokerConnections,
     BrokerResponse,
     EncodedRequest,
     Versions,
     negotiate_version,
-)
-from streaming.collector.wire.cluster_listing import (
-    RegisteredBroker,
-    controller_at,
-    listing_requests,
-    registered_brokers,
 )
 from streaming.collector.wire.unlisted import UnlistedBrokers
 from streaming.runtime.config import Config

@@ -21,7 +21,7 @@ from streaming.collector.listing import Array, BrokerReplicas, ListedPlacement
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.reading import Answers, Reading
 from streaming.collector.source import EveryBrokerSource, Setup
-from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.wire.connections import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.layouts import (
     KeptLayouts,
     Layout,

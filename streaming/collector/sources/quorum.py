@@ -18,7 +18,7 @@ from streaming.collector.context import CycleContext
 from streaming.collector.problem import Problem, from_code
 from streaming.collector.reading import Reading, Rows
 from streaming.collector.source import Setup, Source
-from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.wire.connections import EncodedRequest, Versions, negotiate_version
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.tables.observations import QuorumFrame
 

@@ -31,7 +31,7 @@ from streaming.collector.reading import Reading
 from streaming.collector.source import Setup, Source
 from streaming.collector.sources.configs import TopicSettings
 from streaming.collector.sources.metadata import ClusterMetadata
-from streaming.collector.wire.brokers import (
+from streaming.collector.wire.connections import (
     EncodedRequest,
     RequestFactory,
     Versions,

@@ -26,7 +26,7 @@ from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading
 from streaming.collector.source import Setup, Source
 from streaming.collector.sources.offsets import ReplicaOffsets
-from streaming.collector.wire.brokers import (
+from streaming.collector.wire.connections import (
     BrokerResponse,
     EncodedRequest,
     Versions,

@@ -41,7 +41,7 @@ from streaming.collector.source import Setup, Source
 from streaming.collector.sources.leader_offsets import LeaderOffsets
 from streaming.collector.sources.metadata import ClusterMetadata
 from streaming.collector.sources.replica_status import ReplicaStatus
-from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.wire.connections import EncodedRequest, Versions, negotiate_version
 from streaming.runtime.deadline import Deadline
 from twin.declarations.table import UNKNOWN
 from twin.rules.reading.open_transactions import TransactionsFrame

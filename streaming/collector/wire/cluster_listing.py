@@ -9,7 +9,7 @@ from typing import Final
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import MetadataRequest
 
-from streaming.collector.wire.brokers import (
+from streaming.collector.wire.connections import (
     Address,
     EncodedRequest,
 )

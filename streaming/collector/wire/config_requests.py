@@ -7,7 +7,7 @@ from typing import Final
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from streaming.collector.wire.brokers import EncodedRequest
+from streaming.collector.wire.connections import EncodedRequest
 
 TOPIC: Final = 2
 BROKER: Final = 4

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streaming.collector.listing import ListedPlacement
-from streaming.collector.wire.brokers import Address
+from streaming.collector.wire.connections import Address
 from twin.tables.state import UNLISTED_STAYS_MS
 
 

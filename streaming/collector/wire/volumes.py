@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from streaming.collector.listing import Array
-from streaming.collector.wire.log_dirs import Directories
+from streaming.collector.wire.log_dirs_layout import Directories
 from twin.declarations.table import UNKNOWN
 
 LAST_ANSWERS: Final = 12

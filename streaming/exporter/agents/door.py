@@ -59,7 +59,7 @@ class Door:
             return
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-        from streaming.exporter.agents.server import mcp_server
+        from streaming.exporter.agents.mcp_server import mcp_server
 
         transport = httpx2.ASGITransport(app=api, raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url="http://exporter") as client:

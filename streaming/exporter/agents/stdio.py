@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mcp.server.stdio import stdio_server
 
 from streaming.exporter.agents.counts import CallCounts
-from streaming.exporter.agents.server import mcp_server
+from streaming.exporter.agents.mcp_server import mcp_server
 from streaming.exporter.agents.tools import Ask, Tool
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from streaming.bus.connection import BusError
 from streaming.plans.events import send_judged
-from streaming.questions.restart import RestartVerdict
 from streaming.runtime.config import Config
 
 AGAIN_AFTER_S: Final = 600.0
@@ -30,11 +29,11 @@ class AskedGate:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._waiting: queue.Queue[tuple[RestartVerdict, int] | None] = queue.Queue(_WAITING_MOST)
+        self._waiting: queue.Queue[tuple[Any, int] | None] = queue.Queue(_WAITING_MOST)
         self._known: dict[tuple[int, ...], tuple[str, float]] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, verdict: RestartVerdict) -> None:
+    def __call__(self, verdict: Mapping[str, Any]) -> None:
         """Keep a verdict, unless the same was given a short time ago. It does not wait."""
         brokers, now_s = tuple(verdict["brokers"]), time.monotonic()
         with self._lock:

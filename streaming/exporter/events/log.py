@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from streaming.bus.keys import Record
+from streaming.bus.record import Record
 from streaming.bus.view import Event
 from twin.declarations.table import UNKNOWN
 

@@ -38,7 +38,7 @@ from twin.declarations.declare import LEVEL_LABELS, Level, Metric
 from twin.declarations.table import UNKNOWN, Array
 from twin.engine.catalog import Catalog
 from twin.engine.risks import OpenRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import Brokers
 from twin.totals import LabelValues
 

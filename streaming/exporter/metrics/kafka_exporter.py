@@ -21,7 +21,7 @@ from streaming.bus.view import ClusterView
 from streaming.exporter.metrics.series import escaped
 from twin.arrays import keys
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupMoves, signed_lags
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.replication.high_watermark import HighWatermarks

@@ -16,7 +16,7 @@ import numpy as np
 from twin.declarations.declare import Level, Metric
 from twin.declarations.results import KnownValues, OfReplicas, OfRows
 from twin.declarations.table import UNKNOWN, Array, Bool
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import Roles
 from twin.tables.state import (
     Assignment,

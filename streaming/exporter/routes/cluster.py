@@ -8,12 +8,14 @@ from typing import Annotated, Any, TypeVar
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, endpoint
 from streaming.exporter.schemas import PROBLEM_LIST, listed, obj, page_of, ref
-from streaming.exporter.source import ViewSource
-from streaming.exporter.views import api as api_views
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.views import cluster as cluster_views
+from streaming.exporter.views import partitions as partition_views
 from streaming.exporter.views import predictions as prediction_views
 from streaming.exporter.views import problems as problem_views
 from streaming.exporter.views import segments as segment_views
-from streaming.exporter.views.api import PartitionFilter, answering
+from streaming.exporter.views.cluster import answering
+from streaming.exporter.views.partitions import PartitionFilter
 from streaming.exporter.views.predictions import PredictionFilter
 from streaming.exporter.views.runbook import (
     ClusterRunbook,
@@ -34,7 +36,7 @@ _Number = Annotated[int, number("its number", place="path")]
 @endpoint("/api/v1/summary", "the cluster at a glance", schema=ref("Cluster"), tool="summary")
 def summary(source: ViewSource) -> dict[str, Any]:
     """The counts and facts of the cluster."""
-    return api_views.summary(
+    return cluster_views.summary(
         source.catalog, source.cluster, source.view, source.now_ms(), source.own_topics,
         source.not_live, source.span,
     )  # fmt: skip
@@ -48,7 +50,7 @@ def summary(source: ViewSource) -> dict[str, Any]:
 )
 def brokers(source: ViewSource) -> dict[str, Any]:
     """Every broker."""
-    return api_views.brokers(source.view, source.now_ms())
+    return cluster_views.brokers(source.view, source.now_ms())
 
 
 @endpoint(
@@ -69,7 +71,9 @@ def problems(source: ViewSource) -> Any:
 def what_to_do(source: ViewSource) -> ClusterRunbook:
     """The sections for open risks."""
     view = source.view
-    return for_cluster(api_views.open_cluster_risks(source.catalog, view.cluster), answering(view))
+    return for_cluster(
+        cluster_views.open_cluster_risks(source.catalog, view.cluster), answering(view)
+    )
 
 
 @endpoint(
@@ -91,7 +95,7 @@ def predictions(source: ViewSource, *, which: PredictionFilter) -> dict[str, Any
 )
 def partitions(source: ViewSource, *, which: PartitionFilter) -> dict[str, Any]:
     """A page of partitions."""
-    return api_views.partitions(source.view, which, source.now_ms())
+    return partition_views.partitions(source.view, which, source.now_ms())
 
 
 # ---------------------------------------------------------------- one partition
@@ -116,7 +120,7 @@ def _known(content: T | None, topic: str, number: int) -> T:
 
 def _found(source: ViewSource, topic: str, number: int) -> dict[str, Any]:
     selection = PartitionFilter(topic=topic, partition=number, limit=1)
-    page = api_views.partitions(source.view, selection, source.now_ms())["partitions"]
+    page = partition_views.partitions(source.view, selection, source.now_ms())["partitions"]
     return _known(next(iter(page), None), topic, number)
 
 

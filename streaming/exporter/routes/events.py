@@ -14,7 +14,7 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Runs, endpoint
 from streaming.exporter.events.log import Cursor, Position, position_of
 from streaming.exporter.events.stream import MAX_STREAMS, MEDIA_TYPE, EventStream
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.questions.parameters import matching, number, one_of, text
 from twin.engine.catalog import Catalog
 from twin.engine.changes import BUILT_IN_KINDS

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import endpoint
 from streaming.exporter.schemas import page_of, ref
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.exporter.views import group_page
 from streaming.exporter.views import groups as groups_views
 from streaming.exporter.views.groups import GroupFilter

@@ -10,12 +10,12 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Runs, endpoint
 from streaming.exporter.moments import NO_PAST, moment_of, refusing
 from streaming.exporter.routes.events import EventFilter
-from streaming.exporter.source import ViewSource
-from streaming.history.changes import DEFAULT_BUCKETS, MOST_BUCKETS, Changes
-from streaming.history.differences.difference import Differences, differences_of
+from streaming.exporter.view_source import ViewSource
+from streaming.history.change_times import DEFAULT_BUCKETS, MOST_BUCKETS, Changes
+from streaming.history.differences.compared import Differences, differences_of
 from streaming.history.differences.text import text
 from streaming.history.event_pages import EventPage, page_of
-from streaming.history.moments import Moment, MomentError, moment, time_text
+from streaming.history.moment import Moment, MomentError, moment, time_text
 from streaming.history.past import Past
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, offset, one_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from streaming.exporter.endpoint import endpoint
 from streaming.exporter.schemas import LOG_DIR_LIST
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.exporter.views import log_dirs as log_dir_views
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.exporter.endpoint import Runs, endpoint
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.exporter.views import matrix as matrix_views
 
 

@@ -9,15 +9,15 @@ from streaming.exporter.agents.texts import plan_text
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, endpoint
 from streaming.exporter.routes.terms import GivenTerms, in_ms
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.exporter.web.access import Role
-from streaming.plans.answer import PlanData, plan_data
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
 from streaming.plans.place import DEFAULT_STEPS, MAX_STEPS, plan_place
 from streaming.plans.plan import Plan, PlanError
+from streaming.plans.plan_data import PlanData, plan_data
+from streaming.questions.gate.roll import RollPlan, plan_roll, roll_lines
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, yes_or_no
-from streaming.questions.roll import RollPlan, plan_roll, roll_lines
 
 _Limit = Annotated[int, limit("changes")]
 
@@ -116,4 +116,4 @@ def roll(
     return plan_roll(
         source.view, broker, given.terms, source.now_ms(), since_ms=in_ms(given.since),
         by_rack=racks, most=most,
-    ).data()  # fmt: skip
+    )  # fmt: skip

@@ -16,11 +16,11 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values, endpoint
 from streaming.exporter.routes.terms import SINCE, GivenTerms, in_ms
 from streaming.exporter.schemas import ref
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
 from streaming.questions import QUESTIONS
+from streaming.questions.gate.restart import RestartVerdict, judge, verdict_lines
 from streaming.questions.parameters import number
 from streaming.questions.question import Question
-from streaming.questions.restart import RestartVerdict, judge, verdict_lines
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 
@@ -90,11 +90,9 @@ def restart(
     given: GivenTerms,
 ) -> RestartVerdict:
     """The verdict on a restart."""
-    verdict = judge(
-        source.view, [broker, *with_], given.terms, source.now_ms(), in_ms(given.since)
-    ).data()
+    verdict = judge(source.view, [broker, *with_], given.terms, source.now_ms(), in_ms(given.since))
     if source.asked is not None and CONSOLE_HEADER not in request.headers:
-        source.asked(verdict)
+        source.asked(verdict.data())
     return verdict
 
 
@@ -107,4 +105,4 @@ def restart(
 )
 def in_sync(source: ViewSource, *, since: Annotated[int, SINCE] = UNKNOWN) -> RestartVerdict:
     """The verdict where nothing is restarted."""
-    return judge(source.view, (), Terms(), source.now_ms(), in_ms(since)).data()
+    return judge(source.view, (), Terms(), source.now_ms(), in_ms(since))

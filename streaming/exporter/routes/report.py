@@ -11,8 +11,8 @@ from streaming.exporter.endpoint import endpoint
 from streaming.exporter.moments import refusing
 from streaming.exporter.routes.history import FROM, OF_PAST, between, past_of
 from streaming.exporter.schemas import ref
-from streaming.exporter.source import ViewSource
-from streaming.history.moments import Moment, moment, time_text
+from streaming.exporter.view_source import ViewSource
+from streaming.history.moment import Moment, moment, time_text
 from streaming.history.report.making import report_of
 from streaming.history.report.model import Report
 from streaming.history.report.writing.document import document

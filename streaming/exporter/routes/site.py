@@ -13,8 +13,8 @@ from streaming.exporter.console_files import console_files, index_of
 from streaming.exporter.endpoint import Endpoint, Runs, endpoint
 from streaming.exporter.metrics.exposition import at_scrape
 from streaming.exporter.metrics.formats import accepted
-from streaming.exporter.source import ViewSource
-from streaming.history.moments import AT_NAME
+from streaming.exporter.view_source import ViewSource
+from streaming.history.moment import AT_NAME
 from streaming.runtime.ports import probes
 from streaming.runtime.quantities import utc_text
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from streaming.questions.gate.restart import ALLOWABLE
 from streaming.questions.parameters import InputParameter, number, yes_or_no
-from streaming.questions.restart import ALLOWABLE
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 
@@ -14,7 +14,7 @@ SINCE: Final = number("take no observation from before this time, in seconds sin
 
 
 def _allows(name: str) -> InputParameter:
-    return yes_or_no(f"allow that {ALLOWABLE[name].value}")
+    return yes_or_no(f"allow that {ALLOWABLE[name].reason.value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,9 @@ class GivenTerms:
     @property
     def terms(self) -> Terms:
         """Margin and allowed reasons."""
-        allowed = {reason for name, reason in ALLOWABLE.items() if getattr(self, f"allow_{name}")}
+        allowed = {
+            each.reason for name, each in ALLOWABLE.items() if getattr(self, f"allow_{name}")
+        }
         return Terms(self.margin, frozenset(allowed))
 
 

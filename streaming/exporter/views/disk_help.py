@@ -16,8 +16,8 @@ import numpy as np
 
 from streaming.exporter.views.filling import RetentionSettings
 from streaming.runtime.quantities import span_text
+from twin.cluster_rules.disks.dir_contents import LogDirUse
 from twin.cluster_rules.disks.disk_full import DiskForecasts
-from twin.cluster_rules.disks.log_dirs import LogDirUse
 from twin.rules.brokers.log_dirs import STORAGE_ERROR
 
 _MINUTE_MS: Final = 60_000

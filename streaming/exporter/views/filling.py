@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from twin.cluster_rules.disks.log_dirs import LogDirUse, places
+from twin.cluster_rules.disks.dir_contents import LogDirUse, places
 from twin.declarations.signature import parameters
 from twin.declarations.table import UNKNOWN, Array, Bool, Float64, Int64, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.brokers.log_dirs import ReplicaDirs
 from twin.rules.disks.curves import growth_bytes_per_s
 from twin.rules.partitions.leaders import Leaders, Roles

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from twin.arrays.plain import counted
-from twin.kafka.internal_topics import STOPPING_RISKS
+from twin.kafka.kafka_topics import STOPPING_RISKS
 
 PartitionData = Mapping[str, Any]
 

@@ -9,10 +9,10 @@ from typing import Any, Final, TypedDict
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.views.api import partition_objects
 from streaming.exporter.views.groups import groups_by_name
+from streaming.exporter.views.partitions import partition_objects
 from twin.declarations.table import UNKNOWN, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.loss import GroupsIfLeaderLost, ReadsThen
 from twin.rules.groups.moves import GroupLags
 from twin.rules.groups.reads import CANNOT_READ, GroupReads, ReadsFrom

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.views.api import by_first_label, observed
+from streaming.exporter.views.cluster import by_first_label, observed
 from streaming.questions.parameters import DEFAULT_ROWS, limit, offset, one_of, text
 from twin.arrays import plain
 from twin.declarations.table import UNKNOWN

@@ -13,14 +13,14 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.exporter.views import disk_full, disk_help
-from streaming.exporter.views.api import answering, observed, shards_not_reported
+from streaming.exporter.views.cluster import answering, observed, shards_not_reported
 from streaming.exporter.views.filling import Filling, RetentionSettings, filling, settings_of
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, yes_or_no
 from twin.arrays import plain
+from twin.cluster_rules.disks.dir_contents import LogDirUse
 from twin.cluster_rules.disks.disk_full import DiskForecasts
-from twin.cluster_rules.disks.log_dirs import LogDirUse
 from twin.declarations.table import UNKNOWN, Bool, Column
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.brokers.log_dirs import STORAGE_ERROR, ReplicaDirs
 from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment, PartitionIndex

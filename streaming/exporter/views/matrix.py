@@ -15,11 +15,12 @@ from typing import Annotated, Final, Literal, TypedDict
 import numpy as np
 
 from streaming.bus.view import ClusterView, ShardView
+from streaming.exporter.views.partitions import NO_RISK
 from streaming.questions.loss import brokers_lost
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, offset, text
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int8, Int32, Int64, Rows
 from twin.engine.risks import OpenRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.whatif import on_brokers
 from twin.rules.partitions.leaders import Roles, has_flag
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
@@ -57,7 +58,6 @@ _IN_SYNC: Final = {
     Coverage.ASSUMED: Square.ASSUMED,
     Coverage.NOT_JUDGED: Square.NOT_JUDGED,
 }
-_NO_RISK: Final = np.int64(1) << 62
 
 
 class MatrixPartition(TypedDict):
@@ -187,7 +187,7 @@ class _Shards:
         size = len(self.names)
         self.partitions = np.zeros(size, np.int64)
         self._at_risk, self._offline = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        self._worst = np.full(size, _NO_RISK)
+        self._worst = np.full(size, NO_RISK)
         for state, index in zip(states, self.index, strict=True):
             bits = state[OpenRisks].bits.astype(np.int64)
             self.partitions += np.bincount(index, minlength=size)

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from streaming.bus.view import ClusterView
+from streaming.exporter.views.partitions import paged
 from streaming.questions.parameters import DEFAULT_ROWS, limit, number, offset, one_of, text
 from twin.arrays import plain
 from twin.declarations.table import UNKNOWN, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.predictions import Cause, Predictions, Result
 from twin.tables.state import PartitionIndex
 
@@ -56,22 +57,11 @@ class PredictionFilter:
 
 def predictions(view: ClusterView, selection: PredictionFilter) -> dict[str, Any]:
     """A page of matching leader changes, newest first, and the number of all matching ones."""
-    states = [shard.state for shard in view.shards]
+    states = view.states
     matching = [selection.matching(state) for state in states]
-    total = sum(map(len, matching))
-    if not total:
-        return {"total": 0, "predictions": []}
-    shard = np.repeat(np.arange(len(states)), [len(rows) for rows in matching])
-    row = np.concatenate(matching)
-    at_ms = np.concatenate(
-        [state[Predictions].at_ms[rows] for state, rows in zip(states, matching, strict=True)]
-    )
-    page = np.argsort(-at_ms, kind="stable")[selection.offset : selection.offset + selection.limit]
-    objects: dict[int, dict[str, Any]] = {}
-    for place in np.unique(shard[page]).tolist():
-        here = page[shard[page] == place]
-        objects |= zip(here.tolist(), _objects(states[place], row[here]), strict=True)
-    return {"total": total, "predictions": [objects[place] for place in page.tolist()]}
+    at_ms = [-state[Predictions].at_ms[rows] for state, rows in zip(states, matching, strict=True)]
+    page = slice(selection.offset, selection.offset + selection.limit)
+    return paged("predictions", states, matching, at_ms, page, _objects)
 
 
 def _objects(state: ShardState, rows: Rows) -> list[dict[str, Any]]:

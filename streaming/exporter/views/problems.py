@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.views.api import observed
+from streaming.exporter.views.cluster import observed
 from twin.arrays import plain
 from twin.declarations.table import UNKNOWN
 from twin.tables.state import ProblemListing, Problems

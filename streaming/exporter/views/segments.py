@@ -7,11 +7,11 @@ from typing import TypedDict
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.views.api import PartitionFilter
+from streaming.exporter.views.partitions import PartitionFilter
 from streaming.runtime.kafka.uuids import uuid_text
 from twin.arrays import plain
 from twin.declarations.table import Int64
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.tiering.lineage import Lineage
 from twin.rules.tiering.remote_segments import LeaderEpochs, RemoteSegments

@@ -29,7 +29,7 @@ from pyarrow.compute import Expression
 from pyarrow.dataset import ParquetReadOptions
 
 from streaming.history.archive import scanning
-from streaming.history.archive.layout import CYCLES, EVENTS, HOUR, WRITTEN_IN_ORDER, times_of
+from streaming.history.archive.row_layout import CYCLES, EVENTS, HOUR, WRITTEN_IN_ORDER, times_of
 from streaming.history.archive.scanning import wanted_rows
 from streaming.runtime.errors import UserError
 

@@ -2,7 +2,8 @@
 
 Decisions are compared in each cycle, measurements once in a while. A whole state begins each hour,
 and is written in full: as rows, and as the messages of the bus. So a past moment needs the rows of
-its hour alone, and those of its quarter if an update of the whole state begins that (``begins``).
+its hour alone, and those of its quarter if an update of the whole state begins that
+(``base_states``).
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from streaming.history.archive.begins import UPDATE_EVERY_MS, update_of
-from streaming.history.archive.forms import Columns, Forms
-from streaming.history.archive.layout import (
+from streaming.history.archive.archive_columns import ArchiveColumns, Columns
+from streaming.history.archive.base_states import UPDATE_EVERY_MS, update_of
+from streaming.history.archive.other_rows import changed_partitions, different, is_changed
+from streaming.history.archive.row_layout import (
     Field,
     hour_of,
     other_tables,
     partition_fields,
     replica_fields,
 )
-from streaming.history.archive.other_rows import changed_partitions, different, is_changed
 from streaming.history.archive.writing import Changed, Rows, Writer
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, KeyedTable, SparseTable, Table
 from twin.engine.rows import common_rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import Assignment, PartitionIndex, Topics
 
 
@@ -81,9 +82,9 @@ class ShardArchive:
     def _begin(self, state: ShardState, writer: Writer) -> None:
         """Write everything."""
         self._whole = writer.state()
-        forms, catalog = Forms(state), state.catalog
-        self._partition = forms.of(partition_fields(catalog))
-        self._replica = forms.of(replica_fields(catalog))
+        columns, catalog = ArchiveColumns(state), state.catalog
+        self._partition = columns.of(partition_fields(catalog))
+        self._replica = columns.of(replica_fields(catalog))
         everything = np.ones(state.partitions, bool)
         writer.partitions(self._partition, {}, everything)
         writer.replicas(self._replica, {}, everything)
@@ -102,7 +103,7 @@ class ShardArchive:
 
     def _compare(self, state: ShardState, reset: Bool, sampled: bool, writer: Writer) -> None:
         due = {table for table in state.catalog.stored if self._is_new(state, table, sampled)}
-        forms = Forms(state)
+        columns = ArchiveColumns(state)
         mine, theirs = partition_fields(state.catalog), replica_fields(state.catalog)
         everything = bool(reset.any())
 
@@ -116,9 +117,9 @@ class ShardArchive:
                 or (each.table in due and (sampled or not each.is_measurement))
             ]
 
-        written = _changed(self._partition, forms.of(needed(mine)), reset, sampled, mine)
+        written = _changed(self._partition, columns.of(needed(mine)), reset, sampled, mine)
         writer.partitions(self._partition, written, reset)
-        written = _changed(self._replica, forms.of(needed(theirs)), reset, sampled, theirs)
+        written = _changed(self._replica, columns.of(needed(theirs)), reset, sampled, theirs)
         writer.replicas(self._replica, written, reset)
         for table in other_tables(state.catalog):
             if table in due:

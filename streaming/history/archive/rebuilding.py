@@ -1,7 +1,7 @@
 """The state of a shard after a cycle, out of rows of the archive: the inverse of ``differences``.
 
-It begins with the newest state before the cycle (``begins``). Rows after that replace values: the
-last one of each column counts.
+It begins with the newest state before the cycle (``base_states``). Rows after that replace values:
+the last one of each column counts.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.history.archive import layout
-from streaming.history.archive.begins import Begin
-from streaming.history.archive.forms import Columns, Forms, read, restored
-from streaming.history.archive.keys import partition_rows
-from streaming.history.archive.layout import (
+from streaming.history.archive import row_layout
+from streaming.history.archive.archive_columns import ArchiveColumns, Columns, read, restored
+from streaming.history.archive.base_states import BaseState
+from streaming.history.archive.other_rows import from_json
+from streaming.history.archive.partition_rows import partition_rows
+from streaming.history.archive.row_layout import (
     Field,
     other_tables,
     partition_fields,
     places_of,
     replica_fields,
 )
-from streaming.history.archive.other_rows import from_json
 from streaming.history.archive.sparse_rows import SparseRows
 from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, KeyedTable, SparseTable, Table, blank
 from twin.engine import codec
 from twin.engine.catalog import Catalog
-from twin.engine.state import Listing, ShardState
+from twin.engine.shard_state import Listing, ShardState
 from twin.tables.state import Assignment
 
 
@@ -48,7 +48,7 @@ class ArchivedCycle:
 
 
 def rebuilt(
-    catalog: Catalog, begin: Begin, cycle: ArchivedCycle, rows: Mapping[str, SparseRows]
+    catalog: Catalog, begin: BaseState, cycle: ArchivedCycle, rows: Mapping[str, SparseRows]
 ) -> ShardState:
     """The state after the cycle.
 
@@ -78,7 +78,7 @@ class _Rebuilding:
     ) -> None:
         self._catalog, self._base, self._cycle = catalog, base, cycle
         self._rows = rows
-        self._keys = partition_rows(base, rows[layout.PARTITIONS].keys)
+        self._keys = partition_rows(base, rows[row_layout.PARTITIONS].keys)
 
     def state(self) -> ShardState:
         keys, cycle = self._keys, self._cycle
@@ -100,7 +100,7 @@ class _Rebuilding:
         return replace(state, before={table: state[table] for table in self._catalog.remembered})
 
     def _slots(self) -> int:
-        slot = _numbers(self._rows[layout.REPLICAS].keys, "slot")
+        slot = _numbers(self._rows[row_layout.REPLICAS].keys, "slot")
         return max(self._base.slots, int(slot.max(initial=0)) + 1)
 
     def _assignment(self, state: ShardState) -> Assignment:
@@ -108,34 +108,34 @@ class _Rebuilding:
         broker = state[Assignment].broker.copy()
         broker[self._keys.is_reset] = NO_BROKER
         row, slot, used = self._places()
-        is_whole = self._rows[layout.REPLICAS].at == self._keys.reset_ms[row]
+        is_whole = self._rows[row_layout.REPLICAS].at == self._keys.reset_ms[row]
         used = used & is_whole
-        brokers = _numbers(self._rows[layout.REPLICAS].keys, "broker")
+        brokers = _numbers(self._rows[row_layout.REPLICAS].keys, "broker")
         broker[row[used], slot[used]] = brokers[used]
         return Assignment(broker)
 
     def _places(self) -> tuple[Array, Array, Array]:
         """[N] partition and slot of each row of ``replicas``, and whether the row counts."""
-        rows = self._rows[layout.REPLICAS]
+        rows = self._rows[row_layout.REPLICAS]
         row = self._keys.of(rows.keys)
         used = (row >= 0) & (rows.at >= self._keys.reset_ms[row])
         return row, _numbers(rows.keys, "slot"), used
 
     def _wide(self, state: ShardState) -> list[Table]:
         """The tables with a row a partition or a replica."""
-        forms = Forms(self._base.with_slot_capacity(state.slots))
+        columns = ArchiveColumns(self._base.with_slot_capacity(state.slots))
         mine, theirs = partition_fields(self._catalog), replica_fields(self._catalog)
-        rows = self._rows[layout.PARTITIONS]
+        rows = self._rows[row_layout.PARTITIONS]
         row = self._keys.of(rows.keys)
         used = (row >= 0) & (rows.at >= self._keys.reset_ms[row])
         if rows.count:
-            used &= ~pc.equal(rows.keys.column("change"), layout.REMOVED).to_numpy()
-        partition = self._filled(forms.of(mine), mine)
+            used &= ~pc.equal(rows.keys.column("change"), row_layout.REMOVED).to_numpy()
+        partition = self._filled(columns.of(mine), mine)
         for each in mine:
             self._apply(each, partition[each.name], rows, used, (row,))
         place, slot, used = self._places()
-        rows = self._rows[layout.REPLICAS]
-        replica = self._filled(forms.of(theirs), theirs)
+        rows = self._rows[row_layout.REPLICAS]
+        replica = self._filled(columns.of(theirs), theirs)
         for each in theirs:
             self._apply(each, replica[each.name], rows, used, (place, slot))
         return self._tables(state, partition, replica)
@@ -187,7 +187,7 @@ class _Rebuilding:
 
     def _other(self, state: ShardState, table: type[Table]) -> Table | None:
         """One of the other tables; None if it is as in the whole state."""
-        rows, at = self._rows[layout.TABLES].keys, self._rows[layout.TABLES].at
+        rows, at = self._rows[row_layout.TABLES].keys, self._rows[row_layout.TABLES].at
         if not rows.num_rows:
             return None
         mine = pc.equal(rows.column("table"), table.kind).to_numpy(zero_copy_only=False)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.dataset import Dataset, Fragment
 
-from streaming.history.archive.layout import AT
+from streaming.history.archive.row_layout import AT
 
 _LITTLE_AHEAD: Final = {"batch_size": 65_536, "batch_readahead": 2, "fragment_readahead": 2}
 """Batches that a scan reads ahead. By default PyArrow holds whole files in memory."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from streaming.history.archive.layout import CHANGED, REMOVED, WHOLE, times_of
+from streaming.history.archive.row_layout import CHANGED, REMOVED, WHOLE, times_of
 from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.table import Array
 

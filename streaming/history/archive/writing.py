@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.bus.arrow import dictionary, numbers, texts
-from streaming.history.archive.forms import Columns, written
-from streaming.history.archive.layout import (
+from streaming.history.archive.archive_columns import Columns, written
+from streaming.history.archive.other_rows import to_json
+from streaming.history.archive.row_layout import (
     AT,
     CHANGED,
     CYCLES,
@@ -30,11 +31,10 @@ from streaming.history.archive.layout import (
     replica_fields,
     schemas,
 )
-from streaming.history.archive.other_rows import to_json
 from streaming.runtime.kafka.uuids import uuid_text
 from twin.declarations.table import UNKNOWN, Array, Bool, SparseTable, Table
 from twin.engine import codec
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import Assignment, PartitionIndex, Topics
 
 Rows = dict[str, list[pa.Table]]

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from streaming.bus.view import QUERY_KINDS
-from streaming.history.capsules.names import LEFT_OUT, OtherNames
+from streaming.history.capsules.pseudonyms import LEFT_OUT, OtherNames
 from streaming.history.capsules.saving import Recorded
 from twin.engine import frames
 from twin.engine.catalog import Catalog

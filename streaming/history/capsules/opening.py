@@ -20,9 +20,9 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import msgspec
 import pyarrow.compute as pc
 
-from streaming.history.capsules import arrow_sizes, layout
-from streaming.history.capsules.layout import Index, IndexedMessage, Manifest
-from streaming.history.moments import time_text
+from streaming.history.capsules import arrow_sizes, file_format
+from streaming.history.capsules.file_format import Index, IndexedMessage, Manifest
+from streaming.history.moment import time_text
 from streaming.history.replay import Replay
 from streaming.history.stepping import ShardPast, States, nothing_yet
 from streaming.history.timeline import RecordedCycle, Timeline
@@ -33,7 +33,7 @@ from twin.engine import codec, frames
 from twin.engine.catalog import Catalog
 from twin.engine.frames import InvalidFrame
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.proposals import PROPOSALS
 from twin.remote_log import segment_store
 
@@ -86,7 +86,7 @@ class Capsule:
     def events(self) -> list[bytes]:
         """The messages of the events topic, in order of their times."""
         with self._read():
-            return self._member(layout.EVENTS, layout.MOST_EVENTS_BYTES).splitlines()
+            return self._member(file_format.EVENTS, file_format.MOST_EVENTS_BYTES).splitlines()
 
     @property
     def title(self) -> str:
@@ -118,16 +118,16 @@ class Capsule:
             raise CapsuleError(f"{self._path}: is not a capsule, or is damaged: {why}") from None
 
     def _manifest(self) -> Manifest:
-        content = self._content(layout.MANIFEST, layout.MOST_MANIFEST_BYTES)
+        content = self._content(file_format.MANIFEST, file_format.MOST_MANIFEST_BYTES)
         saved = msgspec.json.decode(content, type=_FormatVersion)
-        if saved.format_version != layout.FORMAT_VERSION:
+        if saved.format_version != file_format.FORMAT_VERSION:
             raise CapsuleError(
                 f"{self._path}: is a capsule of format {saved.format_version}, and kafka-twin "
-                f"{version('kafka-twin')} reads format {layout.FORMAT_VERSION}: open it with "
+                f"{version('kafka-twin')} reads format {file_format.FORMAT_VERSION}: open it with "
                 f"kafka-twin {saved.product_version[:40]}, which saved it"
             )
         manifest = msgspec.json.decode(content, type=Manifest)
-        if not 0 < manifest.shards <= layout.MOST_SHARDS:
+        if not 0 < manifest.shards <= file_format.MOST_SHARDS:
             raise ValueError(f"it has {manifest.shards} shards")
         if not 0 <= manifest.begin_ms <= manifest.end_ms < 1 << 46:
             raise ValueError("its span is invalid")
@@ -142,8 +142,9 @@ class Capsule:
 
     def _replay(self) -> Replay:
         manifest = self.manifest
-        index = msgspec.json.decode(self._member(layout.INDEX, layout.MOST_INDEX_BYTES), type=Index)
-        if not 0 < len(index.cycles) <= layout.MOST_CYCLES:
+        content = self._member(file_format.INDEX, file_format.MOST_INDEX_BYTES)
+        index = msgspec.json.decode(content, type=Index)
+        if not 0 < len(index.cycles) <= file_format.MOST_CYCLES:
             raise ValueError(f"it has {len(index.cycles)} cycles")
         times = [each.at_ms for each in index.cycles]
         if times != sorted({*times}) or (times[0], times[-1]) != (
@@ -170,16 +171,17 @@ class Capsule:
             manifest = self.manifest
             before = nothing_yet(self.catalog, manifest.cluster, manifest.shards)
             shards = {shard: self._shard(cycle, shard) for shard in range(manifest.shards)}
-            own, name = before.cluster, layout.cluster_name(cycle)
+            own, name = before.cluster, file_format.cluster_name(cycle)
             if name in manifest.members:
                 own = self._state(name, self.catalog.cluster, CLUSTER)
             return States(shards, own)
 
     def _shard(self, cycle: int, shard: int) -> ShardPast:
-        members, name = self.manifest.members, layout.state_name(cycle, shard)
+        members, name = self.manifest.members, file_format.state_name(cycle, shard)
         if name not in members:
             return ShardPast()
-        state, name = self._state(name, self.catalog, shard), layout.segments_name(cycle, shard)
+        state = self._state(name, self.catalog, shard)
+        name = file_format.segments_name(cycle, shard)
         if name not in members:
             return ShardPast(state)
         return ShardPast(state, segment_store.decode(self._frames(name)))
@@ -196,14 +198,14 @@ class Capsule:
         return state
 
     def _frames(self, name: str) -> bytes:
-        content = self._member(name, layout.MOST_STATE_BYTES)
+        content = self._member(name, file_format.MOST_STATE_BYTES)
         arrow_sizes.check(content, MOST_EXPANDED_BYTES)
         return content
 
     def _message(self, place: IndexedMessage) -> bytes:
         with self._read():
-            name = layout.chunk_name(place.chunk)
-            chunk = self._chunks.get(name, lambda: self._member(name, layout.MOST_CHUNK_BYTES))
+            name = file_format.chunk_name(place.chunk)
+            chunk = self._chunks.get(name, lambda: self._member(name, file_format.MOST_CHUNK_BYTES))
             if place.start < 0 or place.size_bytes <= 0:
                 raise ValueError("a message has no place")
             message = chunk[place.start : place.start + place.size_bytes]
@@ -241,8 +243,8 @@ class _FormatVersion(msgspec.Struct):
 
 def _check_size(file: IO[bytes], size: int) -> None:
     """Refuse a file, or a directory in it, that is too large, before the whole of it is read."""
-    if size > layout.MOST_FILE_BYTES:
-        raise ValueError(f"it has {size} bytes; the limit is {layout.MOST_FILE_BYTES}")
+    if size > file_format.MOST_FILE_BYTES:
+        raise ValueError(f"it has {size} bytes; the limit is {file_format.MOST_FILE_BYTES}")
     file.seek(max(size - _END_BYTES - _MOST_COMMENT_BYTES, 0))
     tail = file.read()
     at = tail.rfind(_END)
@@ -252,7 +254,7 @@ def _check_size(file: IO[bytes], size: int) -> None:
     members, directory = int.from_bytes(end[10:12], "little"), int.from_bytes(end[12:16], "little")
     if b"PK\x06\x07" in tail[max(at - 20, 0) : at]:
         raise BadZipFile("it is a zip file for more than 2 GiB")
-    if members > layout.MOST_MEMBERS or directory > layout.MOST_DIRECTORY_BYTES:
+    if members > file_format.MOST_MEMBERS or directory > file_format.MOST_DIRECTORY_BYTES:
         raise ValueError("it has too many members")
     file.seek(0)
 

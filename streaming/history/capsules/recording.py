@@ -9,7 +9,7 @@ from streaming.bus.observed import observations
 from streaming.bus.reader import Reader
 from streaming.bus.shards import with_known_shards
 from streaming.history.capsules.saving import Recorded
-from streaming.history.moments import MomentError
+from streaming.history.moment import MomentError
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.plugins import enabled_proposals

@@ -12,9 +12,15 @@ from zipfile import ZIP_DEFLATED, LargeZipFile, ZipFile, ZipInfo
 
 import msgspec
 
-from streaming.history.capsules import layout
-from streaming.history.capsules.layout import Index, IndexedCycle, IndexedMessage, Manifest, Member
-from streaming.history.moments import MomentError, time_text
+from streaming.history.capsules import file_format
+from streaming.history.capsules.file_format import (
+    Index,
+    IndexedCycle,
+    IndexedMessage,
+    Manifest,
+    Member,
+)
+from streaming.history.moment import MomentError, time_text
 from streaming.history.stepping import States, nothing_yet, stepped
 from streaming.history.timeline import Timeline, timeline_of
 from streaming.runtime.errors import UserError
@@ -70,11 +76,11 @@ def save(recorded: Recorded, catalog: Catalog, from_ms: int, to_ms: int, file: P
                 IndexedCycle(each.at_ms, each.number, tuple(sorted(each.whole_shards)))
                 for each in span.cycles
             )
-            writer.add(layout.INDEX, msgspec.json.encode(Index(cycles, places, whole)))
+            writer.add(file_format.INDEX, msgspec.json.encode(Index(cycles, places, whole)))
             events = _events_between(recorded.events, from_ms, to_ms)
-            writer.add(layout.EVENTS, b"".join(each + b"\n" for each in events))
+            writer.add(file_format.EVENTS, b"".join(each + b"\n" for each in events))
             manifest = Manifest(
-                format_version=layout.FORMAT_VERSION,
+                format_version=file_format.FORMAT_VERSION,
                 product_version=version("kafka-twin"),
                 cluster=recorded.cluster,
                 begin_ms=span.cycles[0].at_ms,
@@ -90,7 +96,7 @@ def save(recorded: Recorded, catalog: Catalog, from_ms: int, to_ms: int, file: P
                 events=len(events),
                 members=writer.members,
             )
-            writer.add(layout.MANIFEST, msgspec.json.encode(manifest))
+            writer.add(file_format.MANIFEST, msgspec.json.encode(manifest))
         unfinished.replace(file)
     except LargeZipFile:
         raise SaveError(f"{file}: a capsule has at most 2 GiB: save a shorter span") from None
@@ -121,9 +127,9 @@ def _span(timeline: Timeline[bytes], shards: int, from_ms: int, to_ms: int) -> t
             f"nothing was observed from {time_text(from_ms)} to {time_text(to_ms)}; the newest "
             f"observation is of {time_text(cycles[last].at_ms)}"
         )
-    if last - first >= layout.MOST_CYCLES:
+    if last - first >= file_format.MOST_CYCLES:
         raise MomentError(
-            f"{counted(last - first, 'cycle')}: a capsule has at most {layout.MOST_CYCLES}"
+            f"{counted(last - first, 'cycle')}: a capsule has at most {file_format.MOST_CYCLES}"
         )
     return since, first, last
 
@@ -158,17 +164,17 @@ def _write_states(
     whole = []
     for index, states in replayed:
         place = index - first
-        if index < first or (place % layout.WHOLE_EVERY_CYCLES and index != last):
+        if index < first or (place % file_format.WHOLE_EVERY_CYCLES and index != last):
             continue
         for shard, past in states.shards.items():
             if past.state is not None:
                 parts = codec.encode_parts(past.state)
-                writer.add(layout.state_name(place, shard), b"".join(parts))
+                writer.add(file_format.state_name(place, shard), b"".join(parts))
             if past.segments:
                 encoded = segment_store.encode(past.segments)
-                writer.add(layout.segments_name(place, shard), encoded)
+                writer.add(file_format.segments_name(place, shard), encoded)
         if states.cluster.observed_at_ms != UNKNOWN:
-            writer.add(layout.cluster_name(place), codec.encode(states.cluster))
+            writer.add(file_format.cluster_name(place), codec.encode(states.cluster))
         whole.append(place)
     return tuple(whole)
 
@@ -183,11 +189,11 @@ def _write_messages(writer: _Writer, span: Timeline[bytes]) -> tuple[IndexedMess
             places.append(IndexedMessage(cycle, shard, number, size, len(message)))
             chunk.append(message)
             size += len(message)
-            if size >= layout.CHUNK_BYTES:
-                writer.add(layout.chunk_name(number), b"".join(chunk))
+            if size >= file_format.CHUNK_BYTES:
+                writer.add(file_format.chunk_name(number), b"".join(chunk))
                 chunk, size, number = [], 0, number + 1
     if chunk:
-        writer.add(layout.chunk_name(number), b"".join(chunk))
+        writer.add(file_format.chunk_name(number), b"".join(chunk))
     return tuple(places)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from streaming.history.moments import how_known
+from streaming.history.moment import how_known
 from streaming.questions.answer import Answer, broker_or_nobody, listed
 from twin.arrays.plain import counted
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streaming.history.report import words
+from streaming.history.report import phrases
 from streaming.history.report.causes import ROOTS, CauseLink, is_told
 from streaming.history.report.happenings import BROKER_LOST, Happening
 from streaming.history.report.model import Certainty, Effect, Incident, Line
@@ -103,7 +103,7 @@ def _effects(
         for effect in effects.get(number, ()):
             each = happenings[effect]
             is_certain = link_of[effect].certainty == "certain"
-            way = (*path, f"{words.aspect(each)}{'' if is_certain else '?'}")
+            way = (*path, f"{phrases.aspect(each)}{'' if is_certain else '?'}")
             if is_told(each.kind):
                 lines.setdefault(way, []).append(effect)
                 certainty[way] = link_of[effect].certainty
@@ -130,7 +130,7 @@ def _effects(
 def _by_aspect(happenings: Iterable[Happening]) -> dict[str, list[Happening]]:
     aspects: dict[str, list[Happening]] = {}
     for each in happenings:
-        aspects.setdefault(words.aspect(each), []).append(each)
+        aspects.setdefault(phrases.aspect(each), []).append(each)
     return aspects
 
 
@@ -138,12 +138,12 @@ def _line(happenings: Sequence[Happening], racks: Mapping[str, frozenset[int]] =
     """One line of happenings of one kind."""
     first = happenings[0]
     names = list(dict.fromkeys(name for each in happenings for name in names_of(each)))
-    text = first.text if len(happenings) == 1 else words.many(happenings)
+    text = first.text if len(happenings) == 1 else phrases.many(happenings)
     if first.kind == BROKER_LOST:
         lost = {each.broker for each in happenings}
         whole = sorted(rack for rack, brokers in racks.items() if brokers == lost)
         if whole:
-            text = f"rack {whole[0]} was lost: {words.many(happenings)}"
+            text = f"rack {whole[0]} was lost: {phrases.many(happenings)}"
     return Line(
         first.at_ms, max(each.at_ms for each in happenings), first.kind, text, len(happenings),
         tuple(names[:NAMED]),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from streaming.history.past import Past
 from streaming.history.report.alerts import unalerted
 from streaming.history.report.causes import links

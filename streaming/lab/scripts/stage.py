@@ -17,7 +17,7 @@ import msgspec
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from streaming.lab.cluster import NodeStatus
+from streaming.lab.local_cluster import NodeStatus
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from kafka import TopicPartition
 
-from streaming.lab.remote_reads import local_start, read_from, remote_fetches
+from streaming.lab.remote_reading import local_start, read_from, remote_fetches
 from streaming.lab.scripts.scenarios import FENCED_S, preferred_leads
 from streaming.lab.scripts.stage import SOON_S, ScriptFailed, Stage
 from streaming.lab.traffic import COLD_TOPIC

@@ -22,8 +22,8 @@ from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
-from streaming.query.causes import in_one_line, thrown
 from streaming.query.kafka_options import kafka_options
+from streaming.query.why_failed import in_one_line, thrown
 from streaming.runtime import jars
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka.iam import iam_of

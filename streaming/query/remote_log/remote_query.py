@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.bus import bus_topics
-from streaming.query.causes import cause
 from streaming.query.kafka_options import OUTPUT, kafka_stream, sink_options
-from streaming.query.remote_log.metadata import as_observations
+from streaming.query.remote_log.metadata_topic import as_observations
 from streaming.query.state.checkpoint import location
+from streaming.query.why_failed import cause
 from streaming.runtime.config import Config
 from streaming.runtime.kafka import remote_log_access
 

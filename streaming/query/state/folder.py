@@ -11,8 +11,8 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from streaming.query.causes import first_line
 from streaming.query.state.checkpoint import CheckpointError
+from streaming.query.why_failed import first_line
 from streaming.runtime.local_folder import local_folder
 
 

@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 
 from streaming.bus.connection import BusError
 from streaming.bus.shards import with_known_shards
-from streaming.query.causes import first_line
 from streaming.query.heartbeat import Say, require_none
 from streaming.query.session import STATE_PARTITIONS, spark_session
 from streaming.query.state.checkpoint import location
 from streaming.query.state.folder import Folder
-from streaming.query.state.offsets import offset_log
+from streaming.query.state.offset_log import offset_log
+from streaming.query.why_failed import first_line
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 

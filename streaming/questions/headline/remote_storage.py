@@ -15,7 +15,7 @@ from twin.cluster_rules.disks.disk_full import MUCH, DiskForecasts
 from twin.cluster_rules.remote_storage import RemoteStorage
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 
 def of_remote_storage(view: ClusterView) -> str:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from streaming.questions.room.question import room
+from streaming.questions.room.room import room
 
 __all__ = ("room",)

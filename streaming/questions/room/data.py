@@ -13,9 +13,9 @@ from msgspec import Meta
 
 from streaming.bus.view import ClusterView
 from twin.arrays.plain import name
-from twin.cluster_rules.disks.log_dirs import LogDirUse
+from twin.cluster_rules.disks.dir_contents import LogDirUse
 from twin.declarations.table import UNKNOWN, Int32, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.gate import is_out
 from twin.questions.incoming import (
     Incoming,
@@ -26,16 +26,8 @@ from twin.questions.incoming import (
     together,
     under_way,
 )
-from twin.questions.room import (
-    BrokerRoom,
-    Disks,
-    Fit,
-    RoomUnknown,
-    disks_of,
-    emptied,
-    room_for,
-    still,
-)
+from twin.questions.room.disks import Disks, disks_of, emptied, still
+from twin.questions.room.verdict import BrokerRoom, Fit, RoomUnknown, room_for
 
 Verdict = Literal["fits", "fits_until", "unknown", "does_not_fit"]
 WhyUnknown = Literal["disks", "sizes", "directory", "rates"]

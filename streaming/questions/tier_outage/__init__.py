@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from streaming.questions.tier_outage.question import tier_outage
+from streaming.questions.tier_outage.tier_outage import tier_outage
 
 __all__ = ("tier_outage",)

@@ -8,12 +8,12 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from streaming.questions.tier_outage.times import Forecast, forecast_of, seconds_of
+from twin.cluster_rules.disks.dir_contents import LogDirUse, ReportedLogDirs, is_volume
 from twin.cluster_rules.disks.disk_full import DiskForecasts
-from twin.cluster_rules.disks.log_dirs import LogDirUse, ReportedLogDirs, is_volume
 from twin.cluster_rules.disks.volume_curves import ReportedDiskCurves, VolumeCurves
 from twin.cluster_rules.remote_storage import RemoteStorage
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.tier_outage import Exposure
 
 _NO_QUOTA: float = 1e15

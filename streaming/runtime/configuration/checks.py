@@ -16,6 +16,7 @@ from streaming.runtime.kafka.oauth import MECHANISM, OAuthError, oauth_of
 Problems = Iterator[tuple[str, str]]
 """Key and reason of each value that cannot be."""
 
+_NO_USER: Final = "must hold no user and no password before the host: they are not sent"
 _BROKER: Final = re.compile(r"0|[1-9][0-9]*")
 
 _BOTH_CLIENTS: Final = (
@@ -44,19 +45,15 @@ def problems(c: Config) -> Problems:
         yield "collector.groups_interval_ms", "must be at least 200, or 0 for no groups"
     for key, reason in _metrics_login_faults(c.collector):
         yield f"collector.{key}", reason
-    yield from _zeros(c)
+    yield from _of_signs(c)
     for key in c.collector.metrics_urls.keys() | c.capacity.brokers.keys():
         if not _BROKER.fullmatch(key):
             of = "capacity.brokers" if key in c.capacity.brokers else "collector.metrics_urls"
             yield of, f"{key!r} is not the id of a broker"
-    if not re.fullmatch(r"(local(\[.+\])?)?", c.query.master):
-        yield (
-            "query.master",
-            (
-                f"{c.query.master!r} is not local; leave it empty, and start the query with "
-                f"spark-submit --master {c.query.master} (docs/spark.md)"
-            ),
-        )
+    master = c.query.master
+    if not re.fullmatch(r"(local(\[.+\])?)?", master):
+        start = f"start the query with spark-submit --master {master} (docs/spark.md)"
+        yield "query.master", f"{master!r} is not local; leave it empty, and {start}"
     if c.query.max_offsets_per_trigger < c.bus.shards:
         yield "query.max_offsets_per_trigger", "must be at least bus.shards"
     tokens = (c.exporter.mcp_token, c.access.token, c.access.operator_token)
@@ -72,6 +69,8 @@ def problems(c: Config) -> Problems:
         if bool(own.certificate) != bool(own.key):
             yield f"{name}.key", "certificate and key belong together: set both or neither"
     yield from _of_urls(c)
+    if has_user(c.grafana.url):
+        yield "grafana.url", _NO_USER
 
 
 def _of_client(name: str, bootstrap: str, client: dict[str, str | int | bool | float]) -> Problems:
@@ -82,13 +81,9 @@ def _of_client(name: str, bootstrap: str, client: dict[str, str | int | bool | f
             yield f"{name}.bootstrap", f"{address.strip()!r} is not host:port"
     mechanism = client.get("sasl_mechanism", _BOTH_CLIENTS[0])
     if mechanism not in _BOTH_CLIENTS:
-        yield (
-            f"{name}.client.sasl_mechanism",
-            (
-                f"{mechanism!r} is none of {', '.join(_BOTH_CLIENTS)}, which work for both Kafka "
-                "clients of the twin: kafka-python, and the Java client of the query"
-            ),
-        )
+        both = f"{', '.join(_BOTH_CLIENTS)}, which work for both Kafka clients of the twin"
+        reason = f"{mechanism!r} is none of {both}: kafka-python, and the query's Java client"
+        yield f"{name}.client.sasl_mechanism", reason
     try:
         oauth_of(client)
         iam.iam_of(client, bootstrap)
@@ -98,7 +93,7 @@ def _of_client(name: str, bootstrap: str, client: dict[str, str | int | bool | f
         yield f"{name}.client.{key}", reason
 
 
-def _zeros(c: Config) -> Problems:
+def _of_signs(c: Config) -> Problems:
     """Settings that are a positive number, or a negative one with a meaning."""
     limit = "proposals.kip501_fetch_processing_max_ms"
     found = {
@@ -109,8 +104,12 @@ def _zeros(c: Config) -> Problems:
     for key in (key for key, value in found.items() if value == 0):
         yield key, "must be positive, or -1"
     for broker, own in c.capacity.brokers.items():
-        for key in (key for key in OF_CAPACITY if getattr(own, key) == 0):
-            yield f"capacity.brokers.{broker}.{key}", "must be positive, -1 or -2 (as the others)"
+        for key in OF_CAPACITY:
+            if (value := getattr(own, key)) not in (-1, -2) and not 0 < value < 1 << 62:
+                yield (
+                    f"capacity.brokers.{broker}.{key}",
+                    "must be positive, -1 (off) or -2 (as all)",
+                )
 
 
 def _of_urls(c: Config) -> Problems:
@@ -121,10 +120,9 @@ def _of_urls(c: Config) -> Problems:
         ("collector.metrics_url", c.collector.metrics_url or metrics, metrics),
         ("admission.exporter", c.admission.exporter, "http://kafka-twin-exporter:9410"),
         ("admission.kubernetes", c.admission.kubernetes or "https://h", "https://10.0.0.1:443"),
-        ("grafana.url", c.grafana.url or "https://h", "https://grafana.example.org"),
     ):
         if has_user(url):
-            yield key, "must hold no user and no password before the host: they are not sent"
+            yield key, _NO_USER
         if not _is_url(url):
             yield key, f"{url!r} is not like {like}"
 

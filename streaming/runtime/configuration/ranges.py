@@ -30,9 +30,9 @@ NotEmpty = Annotated[str, like(r"(?s:.+)", "not be empty")]
 Port = Annotated[int, between(0, 65_535)]
 Memory = Annotated[str, like(r"[1-9]\d*[mg]", "look like 512m or 2g")]
 Limit = Annotated[int, Meta(ge=-1, le=(1 << 62) - 1, description="must be positive, or -1: off")]
-InheritedLimit = Annotated[
-    int,
-    Meta(ge=-2, le=(1 << 62) - 1, description="must be positive, -1: off, or -2: as the others"),
+Threshold = Annotated[int, Meta(ge=-1, description="must be positive, or -1: off")]
+InheritedThreshold = Annotated[
+    int, Meta(ge=-2, description="must be positive, -1: off, or -2: inherited")
 ]
 
 
@@ -41,7 +41,7 @@ def reason(error: ValidationError, kind: Any) -> str:
     said, _, place = str(error).partition(" - at ")
     if not _OUTSIDE.match(said):
         return said
-    for name in filter(None, place.strip("`$").split(".")):
+    for name in filter(None, place.replace("[...]", "[]").strip("`$").split(".")):
         kind = get_type_hints(kind, include_extras=True)[name.partition("[")[0]]
         kind = get_args(kind)[-1] if "[" in name else kind
     return range_of(kind)

@@ -14,9 +14,9 @@ from mcp_types import CallToolResult, Tool
 from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
-from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application
 from streaming.runtime.config import AccessConfig, ExporterConfig
 from tests.builders import NOW_MS
 from tests.exporter.serving import served

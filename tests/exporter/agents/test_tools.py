@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.agents.tools import Tool, tools_of
-from streaming.exporter.api import application, endpoints
+from streaming.exporter.web_application import application, endpoints
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import number
@@ -31,7 +31,7 @@ from tests.exporter.serving import served
 from tests.exporter.test_exporter import a_full_store, a_store, in_groups
 from tests.history.test_at import LIVE, ArchivedMinute
 from twin.builtin import CATALOG
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 

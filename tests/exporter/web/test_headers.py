@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.exporter.api import application, endpoints
 from streaming.exporter.console_files import console_files
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import ViewSource
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web_application import application, endpoints
 from tests.builders import NOW_MS
 from tests.exporter.test_exporter import a_busy_store, a_client
 from twin.builtin import CATALOG

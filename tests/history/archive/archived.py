@@ -6,15 +6,21 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from streaming.history.archive import layout
-from streaming.history.archive.begins import COLUMNS, UPDATE_EVERY_MS, Begin, begin_of, is_begin
+from streaming.history.archive import row_layout
+from streaming.history.archive.base_states import (
+    COLUMNS,
+    UPDATE_EVERY_MS,
+    BaseState,
+    base_state_of,
+    is_begin,
+)
 from streaming.history.archive.differences import ShardArchive
 from streaming.history.archive.rebuilding import ArchivedCycle, rebuilt
 from streaming.history.archive.sparse_rows import SparseRows, by_shard
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.remote_log import segment_store
 from twin.step import step, step_segments
 
@@ -38,7 +44,7 @@ class Archived:
     states: list[ShardState] = field(default_factory=list)
     segments: segment_store.SegmentStore = field(default_factory=dict)
     rows: dict[str, list[pa.Table]] = field(
-        default_factory=lambda: {name: [] for name in layout.WRITTEN_IN_ORDER}
+        default_factory=lambda: {name: [] for name in row_layout.WRITTEN_IN_ORDER}
     )
 
     def cycle(self) -> ShardState:
@@ -65,12 +71,12 @@ class Archived:
 
     def table(self, name: str) -> pa.Table:
         """All rows of a table of the archive."""
-        return pa.concat_tables([layout.schemas(CATALOG)[name].empty_table(), *self.rows[name]])
+        return pa.concat_tables([row_layout.schemas(CATALOG)[name].empty_table(), *self.rows[name]])
 
-    def begin(self, index: int) -> Begin:
+    def begin(self, index: int) -> BaseState:
         """The state in the archive with which a reader of that cycle begins."""
-        rows = self.table(layout.TABLES).select(COLUMNS).filter(is_begin())
-        found = begin_of(rows, self.states[index].observed_at_ms)
+        rows = self.table(row_layout.TABLES).select(COLUMNS).filter(is_begin())
+        found = base_state_of(rows, self.states[index].observed_at_ms)
         assert found is not None
         return found
 
@@ -79,7 +85,7 @@ class Archived:
         at_ms = self.states[index].observed_at_ms
         rows = {name: _between(self.table(name), UNKNOWN, at_ms) for name in self.rows}
         begin = self.begin(index)
-        cycles = rows[layout.CYCLES].to_pylist()
+        cycles = rows[row_layout.CYCLES].to_pylist()
         measured = max(row["at"] for row in cycles if row["is_measured"])
         of = self.states[index]
         cycle = ArchivedCycle(
@@ -105,10 +111,10 @@ def an_archived(
 
 
 def _between(table: pa.Table, after_ms: int, until_ms: int) -> pa.Table:
-    at = layout.times_of(table.column("at"))
+    at = row_layout.times_of(table.column("at"))
     return table.filter(pa.array((at > after_ms) & (at <= until_ms)))
 
 
 def _sparse(table: pa.Table, name: str) -> SparseRows:
-    found = by_shard(table.to_batches(), layout.sparse_columns(CATALOG, name))
+    found = by_shard(table.to_batches(), row_layout.sparse_columns(CATALOG, name))
     return next(iter(found.values()), SparseRows.empty(table.schema))

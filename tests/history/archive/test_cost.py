@@ -1,6 +1,6 @@
 """What ``check`` says of the archive's size."""
 
-from streaming.checks.cluster import archive_cost
+from streaming.checks.cluster_checks import archive_cost
 from streaming.history.archive.cost import bytes_a_day
 from streaming.runtime.config import ArchiveConfig, Config
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from streaming.history.archive.delta import ArchiveError, ArchiveTables
-from streaming.history.archive.layout import CYCLES, PARTITIONS, WRITTEN_IN_ORDER, schemas
+from streaming.history.archive.row_layout import CYCLES, PARTITIONS, WRITTEN_IN_ORDER, schemas
 from tests.history.archive.archived import Archived, an_archived
 from twin.builtin import CATALOG
 
@@ -129,7 +129,7 @@ BATCHES = 60
 WRITE = f"""
 import sys
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.layout import CYCLES, PARTITIONS
+from streaming.history.archive.row_layout import CYCLES, PARTITIONS
 from tests.history.archive.archived import an_archived
 archived = an_archived(cycles=2)
 tables = ArchiveTables(sys.argv[1])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.history.archive import layout
-from streaming.history.archive.layout import hour_of, rounded
+from streaming.history.archive import row_layout
+from streaming.history.archive.row_layout import hour_of, rounded
 from tests.examples import examples
 from tests.history.archive.archived import (
     BEFORE_A_QUARTER_MS,
@@ -25,7 +25,7 @@ from tests.history.archive.archived import (
 from twin.builtin import CATALOG
 from twin.engine import codec
 from twin.engine.frames import InvalidFrame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import Partitions, Replicas, Topics
 
 MEASURED_EVERY = MEASURED_MS // INTERVAL_MS
@@ -183,10 +183,10 @@ def test_the_pieces_of_a_file_may_come_in_another_order():
     """Delta puts them in another order when it compacts several files."""
     archived = an_archived(cycles=14, topics=3, partitions=4)
     swapped = []
-    for rows in archived.rows[layout.TABLES]:
+    for rows in archived.rows[row_layout.TABLES]:
         half = rows.num_rows // 2
         swapped.append(pa.concat_tables([rows.slice(half), rows.slice(0, half)]))
-    archived.rows[layout.TABLES] = swapped
+    archived.rows[row_layout.TABLES] = swapped
     for index in (9, 10, 13):
         assert_decisions_equal(archived, index)
 
@@ -197,21 +197,21 @@ def test_a_cycle_in_which_nothing_happens_has_a_row_of_the_cycle_alone():
     archived.cycle()
     archived.cycle()
     after = {name: archived.table(name).num_rows for name in archived.rows}
-    assert after[layout.CYCLES] == before[layout.CYCLES] + 2
-    assert after[layout.PARTITIONS] == before[layout.PARTITIONS]
-    assert after[layout.REPLICAS] == before[layout.REPLICAS]
+    assert after[row_layout.CYCLES] == before[row_layout.CYCLES] + 2
+    assert after[row_layout.PARTITIONS] == before[row_layout.PARTITIONS]
+    assert after[row_layout.REPLICAS] == before[row_layout.REPLICAS]
 
 
 def test_a_leader_that_moved_is_one_row_with_what_follows_from_it():
     archived = an_archived(seed=6, cycles=2, cold_share=0.0)
-    before = archived.table(layout.PARTITIONS).num_rows
+    before = archived.table(row_layout.PARTITIONS).num_rows
     archived.simulated.move_leader(3, 1)
     archived.cycle()
-    rows = archived.table(layout.PARTITIONS).slice(before).to_pylist()
+    rows = archived.table(row_layout.PARTITIONS).slice(before).to_pylist()
     assert len(rows) == 1
     assert rows[0]["leader"] == archived.states[-1][Partitions].leader[3]
     assert rows[0]["leader_log_end_offset"] is None
-    assert rows[0]["change"] == layout.CHANGED
+    assert rows[0]["change"] == row_layout.CHANGED
 
 
 def test_rounding_leaves_less_than_half_a_percent_and_what_is_no_number():

@@ -10,12 +10,12 @@ from tests.asking import a_view
 from tests.history.archive.archived import Archived
 from tests.twin.disks.stage import HOUR_S, MB, TIERED, Growing, cycles, volumes
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
+from twin.cluster_rules.disks.dir_contents import LogDirUse, ReportedLogDirs
 from twin.cluster_rules.disks.disk_full import DiskForecasts
-from twin.cluster_rules.disks.log_dirs import LogDirUse, ReportedLogDirs
 from twin.cluster_rules.disks.volume_curves import ReportedDiskCurves
 from twin.cluster_rules.remote_storage import RemoteStorage
-from twin.engine.state import ShardState
+from twin.cluster_step import empty_cluster, reports, step_cluster
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 SECONDS = [*range(0, 1_200, 30)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.filling import Filler, NotFilledError
+from streaming.history.archive.gap_filling import Filler, NotFilledError
 from streaming.history.replay import Replay
 from streaming.history.stepping import States
 from streaming.history.timeline import Timeline, timeline_of
@@ -16,7 +16,7 @@ from tests.history.archive.test_differences import columns, without_segments
 from tests.history.recorded import a_recording, at
 from twin.builtin import CATALOG
 from twin.engine.shard_reports import CLUSTER
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.tiering.lineage import Lineage
 
 BEGIN, END = 40, 60

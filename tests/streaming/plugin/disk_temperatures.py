@@ -19,7 +19,7 @@ from twin.declarations.table import (
     column,
 )
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import Partitions
 
 HOT_CELSIUS: Final = 60

@@ -10,11 +10,11 @@ from tests.builders import NOW_MS, Log, Partition, configs_frame
 from tests.cycles import cycle_frames
 from tests.log_dir_frames import Directory, log_dirs_frame
 from twin.builtin import CATALOG
-from twin.cluster import empty_cluster, reports, step_cluster
 from twin.cluster_rules.disks.disk_full import DiskForecasts
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.step import step
 
 HOUR_S = 3_600

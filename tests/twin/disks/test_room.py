@@ -26,18 +26,10 @@ from tests.twin.disks.stage import (
     volumes,
 )
 from twin.cluster_rules.disks.disk_full import DiskForecasts
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions.incoming import added, grown_on, replacing, together, under_way
-from twin.questions.room import (
-    BrokerRoom,
-    Fit,
-    RoomUnknown,
-    _filled_up,
-    disks_of,
-    emptied,
-    room_for,
-    still,
-)
+from twin.questions.room.disks import disks_of, emptied, still
+from twin.questions.room.verdict import BrokerRoom, Fit, RoomUnknown, _filled_up, room_for
 from twin.questions.whatif import lose
 
 HELD = 5_820 * MB

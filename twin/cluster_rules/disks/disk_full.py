@@ -21,8 +21,13 @@ from typing import Final
 
 import numpy as np
 
+from twin.cluster_rules.disks.dir_contents import (
+    LogDirBytes,
+    ReportedLogDirs,
+    in_replicas,
+    is_volume,
+)
 from twin.cluster_rules.disks.disk_samples import DiskSamples, StraightLine
-from twin.cluster_rules.disks.log_dirs import LogDirBytes, ReportedLogDirs, in_replicas, is_volume
 from twin.cluster_rules.disks.volume_curves import ReportedDiskCurves, VolumeCurves, of_volumes
 from twin.declarations.declare import Alert, gauge, risk, rule
 from twin.declarations.results import ByBroker, ByLogDir

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.cluster_rules.disks.log_dirs import ReportedLogDirs, in_logs, is_volume
+from twin.cluster_rules.disks.dir_contents import ReportedLogDirs, in_logs, is_volume
 from twin.declarations.declare import rule
 from twin.declarations.signature import Before, Cycle
 from twin.declarations.table import ClusterTable, Float64, Int16, Int32, Int64, column

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin.cluster_rules.disks.log_dirs import LogDirUse
+from twin.cluster_rules.disks.dir_contents import LogDirUse
 from twin.declarations.declare import Alert, risk
 from twin.declarations.results import ByBroker
 from twin.declarations.table import UNKNOWN

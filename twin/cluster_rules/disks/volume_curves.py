@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys
-from twin.cluster_rules.disks.log_dirs import ReportedLogDirs, places
+from twin.cluster_rules.disks.dir_contents import ReportedLogDirs, places
 from twin.declarations.declare import rule
 from twin.declarations.table import (
     UNKNOWN,

@@ -19,7 +19,7 @@ from twin.declarations.declare import expiry, ingest
 from twin.declarations.table import UNKNOWN, Array, Bool, Int8, Int64, Rows, blank
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import rows_of
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.ingest.logs.high_watermarks import with_high_watermarks
 from twin.ingest.logs.isr_changes import with_tracked_caught_up
 from twin.kafka.follower_state import (

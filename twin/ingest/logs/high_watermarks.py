@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from twin.declarations.table import UNKNOWN, Array, Rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import LoggedHighWatermarks
 
 

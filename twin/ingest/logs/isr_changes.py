@@ -16,7 +16,7 @@ from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
 from twin.declarations.table import UNKNOWN, Array, Int8, Int32, Int64
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.ingest.logs.logged import logged_rows
 from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS
 from twin.tables.observations import IsrChangesFrame

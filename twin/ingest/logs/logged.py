@@ -6,7 +6,7 @@ from twin.arrays.columns_in_arrow import to_numpy
 from twin.declarations.table import Array, Int32
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import rows_of
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 
 
 def logged_rows(state: ShardState, frame: Frame) -> tuple[Int32, dict[str, Array]]:

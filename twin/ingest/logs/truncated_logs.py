@@ -10,7 +10,7 @@ from twin.arrays import keys
 from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.ingest.logs.logged import logged_rows
 from twin.tables.observations import TruncatedLogsFrame
 from twin.tables.state import TruncatedLogs

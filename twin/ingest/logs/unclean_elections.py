@@ -9,7 +9,7 @@ import numpy as np
 from twin.declarations.declare import expiry, ingest
 from twin.declarations.signature import Cycle
 from twin.engine.frames import Frame
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.ingest.logs.logged import logged_rows
 from twin.tables.observations import LoggedUncleanElectionsFrame
 from twin.tables.state import LoggedUncleanElections

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twin.declarations.declare import api_field
-from twin.kafka.internal_topics import WHAT_STOPS
+from twin.kafka.kafka_topics import WHAT_STOPS
 from twin.tables.state import PartitionIndex, Topics
 
 

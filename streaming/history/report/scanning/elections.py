@@ -19,7 +19,7 @@ from streaming.history.report.model import Foretold, ForetoldLeader, OtherRule
 from streaming.history.report.scanning.measures import places
 from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Array, Int64
 from twin.engine.rows import common_rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.election.predictions import Cause, Predictions, Result

@@ -13,7 +13,7 @@ from streaming.history.report.happenings import GROUP_HURT, Happening, Place
 from streaming.history.report.model import RecordsLostInSpan, SufferingGroup
 from streaming.history.report.scanning.measures import places, suffering
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.election.leader_changes import LeaderChanges
 from twin.rules.election.records_lost import EVIDENCE_WITHIN_MS, LossCause, RecordsLost
 from twin.rules.groups.reads import ReadsFrom

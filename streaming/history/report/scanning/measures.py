@@ -16,7 +16,7 @@ from twin.arrays import keys
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int64
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.risks import OpenRisks
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.rules.groups.moves import GroupLags, GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.rules.partitions.leaders import Roles

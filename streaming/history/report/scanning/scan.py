@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.history.moments import MomentError, time_text
+from streaming.history.moment import MomentError, time_text
 from streaming.history.past import Past, PastView
 from streaming.history.report.happenings import Happening, Place
 from streaming.history.report.model import RemoteReads, Series, Standing
 from streaming.history.report.scanning import shown
-from streaming.history.report.scanning.disks import FillingDisks
 from streaming.history.report.scanning.elections import Elections
+from streaming.history.report.scanning.filled_disks import FillingDisks
 from streaming.history.report.scanning.losses import LostRecords, SufferingGroups
 from streaming.history.report.scanning.measures import (
     ShardMeasures,
@@ -34,7 +34,7 @@ from streaming.history.report.scanning.measures import (
     standing,
 )
 from twin.arrays.plain import counted
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.tables.state import Brokers
 
 MOST_CYCLES: Final = 2_000

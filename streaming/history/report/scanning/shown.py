@@ -11,7 +11,7 @@ from streaming.history.report.scanning.measures import failed_replicas, places
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.engine.rows import common_rows
-from twin.engine.state import ShardState
+from twin.engine.shard_state import ShardState
 from twin.questions import difference
 from twin.tables.state import Assignment, Configs, PartitionIndex, Topics
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from streaming.history.report.model import Line, Report, Standing, Unalerted
-from streaming.history.report.writing.disks import disk_sections
+from streaming.history.report.writing.disk_sections import disk_sections
 from streaming.history.report.writing.parts import (
     MOST_ROWS,
     UNKNOWN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from streaming.history.report.writing.parts import Document, Item, Section, TextTable
 
 
@@ -13,7 +13,7 @@ def markdown(document: Document, console: str) -> str:
     """The document. ``console`` is the URL of the console, with a slash at its end."""
     lines = [f"# {escaped(document.title)}", "", escaped(document.subtitle), ""]
     for section in document.sections:
-        lines += [*_section(section, console), ""]
+        lines += [*section_lines(section, console), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -35,7 +35,8 @@ def link(console: str, at_ms: int) -> str:
     return f"[{text[11:19]}](<{console}?at={text}#/>)"
 
 
-def _section(section: Section, console: str) -> Iterator[str]:
+def section_lines(section: Section, console: str) -> Iterator[str]:
+    """The lines of a section."""
     yield f"## {section.title}"
     yield ""
     for sentence in section.sentences:

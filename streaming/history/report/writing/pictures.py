@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from streaming.history.moments import time_text
+from streaming.history.moment import time_text
 from streaming.history.report.model import Report
 from streaming.history.report.writing.parts import Document
 
