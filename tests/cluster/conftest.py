@@ -17,6 +17,7 @@ from streaming.lab.local_cluster import LocalCluster, free_base_port
 from tests.cluster.broker_client import BrokerClient, await_in_sync
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.cluster.programs import TOPICS, create, delete
+from tests.cluster.watching import Watch, watching
 from tests.waiting import until
 
 STILL: Final = {"auto.leader.rebalance.enable": "false"}
@@ -79,6 +80,19 @@ def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
         if node.state == "paused":
             cluster.resume(node.id)
     cluster.start()
+
+
+@pytest.fixture(scope="module")
+def client(cluster: LocalCluster) -> BrokerClient:
+    """Asks its brokers."""
+    return BrokerClient(cluster)
+
+
+@pytest.fixture
+def watch(cluster: LocalCluster) -> Iterator[Watch]:
+    """A twin of it for a test, which looks when it is asked to."""
+    with watching(cluster.bootstrap) as twin:
+        yield twin
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
@@ -18,7 +17,7 @@ from tests.cluster.broker_client import (
     BrokerClient,
 )
 from tests.cluster.topics import TIERED, produce
-from tests.cluster.watching import Watch, keys, watching
+from tests.cluster.watching import Watch, keys
 from tests.reading import open_risks
 from tests.waiting import until
 from twin.declarations.table import UNKNOWN
@@ -33,17 +32,6 @@ RECORDS = 400
 FEATURE = "follower_fetch_last_tiered_offset_enable"
 STILL_LOOKS = 6
 """Uploads of a busy machine pause: offsets have ended if they are the same for two seconds."""
-
-
-@pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> BrokerClient:
-    return BrokerClient(cluster)
-
-
-@pytest.fixture
-def watch(cluster: LocalCluster) -> Iterator[Watch]:
-    with watching(cluster.bootstrap) as twin:
-        yield twin
 
 
 def row_of(state: ShardState, topic: str) -> int:

@@ -52,11 +52,6 @@ DEADLINE_MS = 1_500
 
 
 @pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> BrokerClient:
-    return BrokerClient(cluster)
-
-
-@pytest.fixture(scope="module")
 def topics(cluster: LocalCluster, client: BrokerClient) -> dict[str, str]:
     """Topics in each state a replica can be in, by what is special about them."""
     layouts: dict[str, tuple[list[list[int]], dict[str, str]]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -24,7 +23,7 @@ from tests.cluster.broker_client import (
     await_agreement,
     await_in_sync,
 )
-from tests.cluster.watching import Watch, assert_agrees, is_present, keys, watching
+from tests.cluster.watching import Watch, assert_agrees, is_present, keys
 from tests.waiting import until
 from twin.engine.shard_state import ShardState
 from twin.rules.partitions.topic_configs import TopicConfigs
@@ -146,12 +145,6 @@ def is_tiered(cluster: LocalCluster) -> bool:
         for (topic, *_), (end, _, local, tiered, pending, _) in numbers.items()
         if topic in ("numbers-tiered", "numbers-idle")
     )
-
-
-@pytest.fixture
-def watch(cluster: LocalCluster) -> Iterator[Watch]:
-    with watching(cluster.bootstrap) as twin:
-        yield twin
 
 
 def kept(state: ShardState) -> Numbers:

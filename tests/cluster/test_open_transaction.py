@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -13,7 +12,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from streaming.lab.local_cluster import LocalCluster
 from tests.cluster.broker_client import LATEST, LATEST_TIERED, BrokerClient
 from tests.cluster.topics import TIERED, produce
-from tests.cluster.watching import Watch, keys, watching
+from tests.cluster.watching import Watch, keys
 from tests.waiting import until
 from twin.engine.shard_state import ShardState
 from twin.rules.partitions.leaders import Leaders
@@ -32,12 +31,6 @@ COMMITTED, OPEN, LATER = 100, 10, 200
 
 UPLOADS_S = 4
 """Uploads begin each half second; in this time they would have gone on."""
-
-
-@pytest.fixture
-def watch(cluster: LocalCluster) -> Iterator[Watch]:
-    with watching(cluster.bootstrap) as twin:
-        yield twin
 
 
 def transactions(state: ShardState) -> list[dict[str, int]]:

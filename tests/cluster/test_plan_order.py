@@ -62,11 +62,6 @@ AS_IT_IS, PLANNED = (LEADER, COLD, WARM), (LEADER, WARM, COLD)
 
 
 @pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> BrokerClient:
-    return BrokerClient(cluster)
-
-
-@pytest.fixture(scope="module")
 def watched(cluster: LocalCluster, client: BrokerClient) -> Iterator[Watch]:
     """A twin of a partition whose second replica has next to nothing on its disk."""
     client.create(TOPIC, [[LEADER, WARM]], SEGMENTS)

@@ -38,11 +38,6 @@ RACKS = {1: "az-a", 2: "az-b", 3: "az-c"}
 
 
 @pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> BrokerClient:
-    return BrokerClient(cluster)
-
-
-@pytest.fixture(scope="module")
 def watch(cluster: LocalCluster, client: BrokerClient) -> Iterator[Watch]:
     """A twin of a partition whose third replica has joined with next to nothing on its disk."""
     client.create(TOPIC, [[1, 2]], TIERED | {"local.retention.bytes": "200000"})

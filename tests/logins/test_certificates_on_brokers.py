@@ -13,10 +13,10 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.kafka import clients
-from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.logins import java_client
 from tests.logins.authority import Authority, Volume
 from tests.logins.brokers import with_certificates
+from tests.logins.going_on import live, running
 from tests.waiting import patient_ms, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.logins]
@@ -48,12 +48,8 @@ def write_client(volume: Volume, authority: Authority, *trusted: Authority) -> N
 def broker(tmp_path: Path) -> Iterator[tuple[LocalCluster, str]]:
     """A broker that wants certificates of the old authority, and the address where it does."""
     write_broker(tmp_path, OLD)
-    local, address = with_certificates(tmp_path, tmp_path / OWN, tmp_path / TRUSTED)
-    try:
-        local.start()
-        yield local, address
-    finally:
-        local.wipe()
+    with running(with_certificates(tmp_path, tmp_path / OWN, tmp_path / TRUSTED)) as started:
+        yield started
 
 
 def read_again(local: LocalCluster, folder: Path) -> None:
@@ -80,13 +76,10 @@ def why_not(address: str, volume: Volume) -> str:
 def test_all_programs_go_on_when_certificates_and_their_authority_are_renewed(
     broker: tuple[LocalCluster, str], tmp_path: Path
 ):
-    local, address = broker
     volume = of_client(tmp_path / "secret", OLD, OLD, NEW)
     left_behind = of_client(tmp_path / "left", OLD, OLD, NEW)
-    pipeline = Pipeline(local, tmp_path, "renewed", address, volume.client())
-    try:
-        pipeline.start("collector", "query", "exporter")
-        until(pipeline.is_live, STARTS_WITHIN_S, "the programs are not live")
+    local, address = broker
+    with live(broker, tmp_path, "renewed", volume.client()) as pipeline:
         before = {name: pipeline.process(name).pid for name in pipeline.programs}
         assert not why_not(address, left_behind)
 
@@ -112,5 +105,3 @@ def test_all_programs_go_on_when_certificates_and_their_authority_are_renewed(
         until(lambda: pipeline.is_live() and pipeline.observed_since(since_s), 120, "it is lost")
         for name in ("collector", "exporter"):
             assert pipeline.process(name).pid == before[name], name
-    finally:
-        pipeline.end()

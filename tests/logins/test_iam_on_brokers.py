@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,11 +16,17 @@ from streaming.lab.local_cluster import LocalCluster
 from streaming.query.kafka_options import kafka_options
 from streaming.runtime import jars
 from streaming.runtime.kafka import clients, iam_tokens
-from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.logins import java_client
 from tests.logins.aws import ARN, KEY, REGION, ROLE, SECRET, Aws, Key, serving
 from tests.logins.brokers import with_signed_urls
-from tests.waiting import patient_ms, until
+from tests.logins.going_on import (
+    asks_again_after_s,
+    asks_for_s,
+    go_on_for_s,
+    live,
+    running,
+    why_not,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.logins]
 
@@ -47,12 +52,8 @@ def aws(folder: Path) -> Iterator[Aws]:
 @pytest.fixture(scope="module")
 def broker(aws: Aws, folder: Path) -> Iterator[tuple[LocalCluster, str]]:
     """A broker, and the address at which it wants signed URLs."""
-    local, address = with_signed_urls(folder, aws.file, REGION, SESSION_MS)
-    try:
-        local.start()
-        yield local, address
-    finally:
-        local.wipe()
+    with running(with_signed_urls(folder, aws.file, REGION, SESSION_MS)) as started:
+        yield started
 
 
 @pytest.fixture
@@ -82,16 +83,6 @@ def section(folder: Path, **changed: str) -> dict[str, Any]:
     }
 
 
-def why_not(address: str, client: dict[str, Any]) -> str:
-    """The one line in which a client says why it cannot connect."""
-    iam_tokens.provider_of.cache_clear()
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - clients raise many kinds
-        KafkaAdminClient(
-            **clients.arguments(address, client, "cluster"), bootstrap_timeout_ms=patient_ms(3_000)
-        ).close()
-    return clients.one_line(caught.value)
-
-
 def logins(local: LocalCluster) -> list[str]:
     """The library of each login that the broker has let in."""
     log = "".join(path.read_text() for path in local.layout.folder(1).glob("*.log"))
@@ -102,13 +93,7 @@ def logins(local: LocalCluster) -> list[str]:
 def test_a_client_outlives_its_sessions(broker: tuple[LocalCluster, str], folder: Path):
     local, address = broker
     before = len(logins(local))
-    with closing(
-        KafkaAdminClient(**clients.arguments(address, section(folder), "cluster"))
-    ) as admin:
-        end_s = time.monotonic() + 25
-        while time.monotonic() < end_s:
-            admin.list_topics()
-            time.sleep(1)
+    asks_for_s(address, section(folder), 25)
     assert len(logins(local)) - before >= 2  # of 10 s each
 
 
@@ -116,12 +101,7 @@ def test_a_client_outlives_its_sessions(broker: tuple[LocalCluster, str], folder
 def test_a_client_goes_on_after_it_was_idle_for_longer_than_a_session(
     broker: tuple[LocalCluster, str], folder: Path
 ):
-    with closing(
-        KafkaAdminClient(**clients.arguments(broker[1], section(folder), "cluster"))
-    ) as admin:
-        admin.list_topics()
-        time.sleep(15)
-        admin.list_topics()
+    asks_again_after_s(broker[1], section(folder), 15)
 
 
 ROLE_OF_OURS = {"sasl_aws_role_arn": ROLE, "sasl_aws_role_external_id": "twin-1"}
@@ -160,6 +140,7 @@ def test_each_wrong_credential_is_one_line_that_says_which(
         with environment.context() as changed:
             for name, value in variables.items():
                 changed.setenv(f"AWS_{name}", value)
+            iam_tokens.provider_of.cache_clear()
             told = why_not(broker[1], section(folder, sasl_aws_region=region))
         assert not [secret for secret in (SECRET, ENDED, "not-the-secret") if secret in told]
         return told
@@ -187,6 +168,7 @@ def test_a_client_logs_in_as_a_role(
         admin.list_topics()
     assert aws.assumed[-1]["RoleSessionName"] == "kafka-twin"
     role = ROLE_OF_OURS | {"sasl_aws_role_external_id": "another"}
+    iam_tokens.provider_of.cache_clear()
     assert f"the role {ROLE} cannot be assumed: AWS answers AccessDenied" in why_not(
         address, section(folder, **role)
     )
@@ -196,22 +178,12 @@ def test_a_client_logs_in_as_a_role(
 def test_all_programs_go_on_while_sessions_end(
     broker: tuple[LocalCluster, str], folder: Path, tmp_path: Path
 ):
-    local, address = broker
-    pipeline = Pipeline(local, tmp_path, "iam", address, section(folder))
-    try:
-        pipeline.start("collector", "query", "exporter")
-        until(pipeline.is_live, STARTS_WITHIN_S, "the programs are not live")
-        began_s = time.monotonic()
+    local, _ = broker
+    with live(broker, tmp_path, "iam", section(folder)) as pipeline:
         before = len(logins(local))
-        while time.monotonic() < began_s + LASTS_S:
-            since_s = time.time()
-            until(lambda: pipeline.observed_since(since_s), 30, "nothing is observed")  # noqa: B023
-            assert all(pipeline.alive(name) for name in pipeline.programs)
-            time.sleep(5)
+        go_on_for_s(pipeline, LASTS_S)
         during = logins(local)[before:]
         for library in ("aws-msk-iam-sasl-signer-python", "aws-msk-iam-auth"):
             assert during.count(library) > LASTS_S * 1_000 / SESSION_MS, library
         for name in pipeline.programs:
             assert SECRET not in pipeline.log(name)
-    finally:
-        pipeline.end()

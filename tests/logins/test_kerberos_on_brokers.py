@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +12,11 @@ from kafka import KafkaAdminClient
 
 from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.kafka import clients
-from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.logins import java_client
 from tests.logins import kdc as realm
 from tests.logins.brokers import with_kerberos
+from tests.logins.going_on import asks_for_s, go_on_for_s, live, running, why_not
 from tests.logins.kdc import HOST, REALM, Kdc
-from tests.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.logins]
 
@@ -53,14 +50,10 @@ def broker(
     """A broker, and the address at which it wants Kerberos."""
     keytab = kdc.keytab(f"kafka/{HOST}")
     folder = tmp_path_factory.mktemp("broker")
-    local, address = with_kerberos(
-        folder, HOST, keytab, f"kafka/{HOST}@{REALM}", kdc.krb5_conf, SESSION_S
-    )
-    try:
-        local.start()
-        yield local, address
-    finally:
-        local.wipe()
+    with running(
+        with_kerberos(folder, HOST, keytab, f"kafka/{HOST}@{REALM}", kdc.krb5_conf, SESSION_S)
+    ) as started:
+        yield started
 
 
 @pytest.fixture
@@ -80,23 +73,9 @@ def section(keytab: Path, principal: str, **changed: str) -> dict[str, Any]:
     }
 
 
-def why_not(login: str, client: dict[str, Any]) -> str:
-    """The one line in which a client says why it cannot connect."""
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - clients raise many kinds
-        KafkaAdminClient(
-            **clients.arguments(login, client, "cluster"), bootstrap_timeout_ms=4_000
-        ).close()
-    return clients.one_line(caught.value)
-
-
 def test_a_client_goes_on_while_tickets_end(login: str, kdc: Kdc) -> None:
     keytab = kdc.keytab("brief", BRIEF_S)
-    arguments = clients.arguments(login, section(keytab, "brief"), "cluster")
-    with closing(KafkaAdminClient(**arguments)) as admin:
-        end_s = time.monotonic() + 2.5 * BRIEF_S
-        while time.monotonic() < end_s:
-            admin.list_topics()
-            time.sleep(1)
+    asks_for_s(login, section(keytab, "brief"), 2.5 * BRIEF_S)
     assert kdc.tickets("brief") >= 3
 
 
@@ -144,18 +123,8 @@ def test_each_wrong_login_is_one_line(login: str, kdc: Kdc, tmp_path: Path) -> N
 def test_all_programs_go_on_while_tickets_end(
     broker: tuple[LocalCluster, str], kdc: Kdc, tmp_path: Path
 ) -> None:
-    local, address = broker
     login = section(kdc.keytab("twin", JAVA_S), "twin")
-    pipeline = Pipeline(local, tmp_path, "tickets", address, login)
-    try:
-        pipeline.start("collector", "query", "exporter")
-        until(pipeline.is_live, STARTS_WITHIN_S, "the programs are not live")
-        began_s, given = time.monotonic(), kdc.tickets("twin")
-        while time.monotonic() < began_s + LASTS_S:
-            since_s = time.time()
-            until(lambda: pipeline.observed_since(since_s), 30, "nothing is observed")  # noqa: B023
-            assert all(pipeline.alive(name) for name in pipeline.programs)
-            time.sleep(5)
+    with live(broker, tmp_path, "tickets", login) as pipeline:
+        given = kdc.tickets("twin")
+        go_on_for_s(pipeline, LASTS_S)
         assert kdc.tickets("twin") - given > len(pipeline.programs)
-    finally:
-        pipeline.end()

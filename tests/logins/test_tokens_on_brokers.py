@@ -5,22 +5,26 @@ from __future__ import annotations
 import base64
 import os
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient
 
 from streaming.lab.local_cluster import LocalCluster
 from streaming.query.kafka_options import kafka_options
-from streaming.runtime.kafka import clients
-from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.logins import java_client
 from tests.logins.brokers import with_tokens
+from tests.logins.going_on import (
+    asks_again_after_s,
+    asks_for_s,
+    go_on_for_s,
+    live,
+    running,
+    why_not,
+)
 from tests.logins.identity_provider import (
     AUDIENCE,
     CLIENT,
@@ -50,12 +54,8 @@ def broker(
 ) -> Iterator[tuple[LocalCluster, str]]:
     """A broker, and the address at which it wants tokens."""
     folder = tmp_path_factory.mktemp("broker")
-    local, address = with_tokens(folder, provider.folder / "jwks.json", ISSUER, AUDIENCE)
-    try:
-        local.start()
-        yield local, address
-    finally:
-        local.wipe()
+    with running(with_tokens(folder, provider.folder / "jwks.json", ISSUER, AUDIENCE)) as started:
+        yield started
 
 
 @pytest.fixture
@@ -74,34 +74,16 @@ def section(provider: IdentityProvider, **changed: str) -> dict[str, Any]:
     }
 
 
-def why_not(login: str, client: dict[str, Any]) -> str:
-    """The one line in which a client says why it cannot connect."""
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - clients raise many kinds
-        KafkaAdminClient(
-            **clients.arguments(login, client, "cluster"), bootstrap_timeout_ms=4_000
-        ).close()
-    return clients.one_line(caught.value)
-
-
 def test_a_client_goes_on_while_tokens_end(login: str, provider: IdentityProvider):
-    arguments = clients.arguments(login, section(provider), "cluster")
     asked = len(provider.asked)
-    with closing(KafkaAdminClient(**arguments)) as admin:
-        end_s = time.monotonic() + 2.5 * LIFE_S
-        while time.monotonic() < end_s:
-            admin.list_topics()
-            time.sleep(1)
+    asks_for_s(login, section(provider), 2.5 * LIFE_S)
     assert 3 <= len(provider.asked) - asked <= 6
 
 
 def test_a_client_goes_on_after_it_was_idle_for_longer_than_a_token(
     login: str, provider: IdentityProvider
 ):
-    arguments = clients.arguments(login, section(provider), "cluster")
-    with closing(KafkaAdminClient(**arguments)) as admin:
-        admin.list_topics()
-        time.sleep(1.5 * LIFE_S)
-        admin.list_topics()
+    asks_again_after_s(login, section(provider), 1.5 * LIFE_S)
 
 
 def test_the_java_client_trusts_who_signed_the_endpoint_s_certificate(
@@ -199,34 +181,18 @@ def test_both_clients_go_on_while_tokens_of_a_file_or_a_function_end(
 ):
     """A broker ends a connection whose token has ended, so each client had at least two."""
     assert java_client.checked(login, elsewhere) == java_client.ANSWERED
-    arguments = clients.arguments(login, elsewhere, "cluster")
     done = java_client.asks_for_s(tmp_path, kafka_options(login, elsewhere), int(2.5 * LIFE_S))
     assert done.returncode == 0, done.stderr[-2_000:]
-    with closing(KafkaAdminClient(**arguments)) as admin:
-        end_s = time.monotonic() + 1.5 * LIFE_S
-        while time.monotonic() < end_s:
-            admin.list_topics()
-            time.sleep(1)
+    asks_for_s(login, elsewhere, 1.5 * LIFE_S)
 
 
 def test_all_programs_go_on_while_tokens_end(
     broker: tuple[LocalCluster, str], provider: IdentityProvider, tmp_path: Path
 ):
-    local, address = broker
-    pipeline = Pipeline(local, tmp_path, "tokens", address, section(provider))
-    try:
-        pipeline.start("collector", "query", "exporter")
-        until(pipeline.is_live, STARTS_WITHIN_S, "the programs are not live")
-        began_s = time.monotonic()
+    with live(broker, tmp_path, "tokens", section(provider)) as pipeline:
         asked = len(provider.asked)
-        while time.monotonic() < began_s + LASTS_S:
-            since_s = time.time()
-            until(lambda: pipeline.observed_since(since_s), 30, "nothing is observed")  # noqa: B023
-            assert all(pipeline.alive(name) for name in pipeline.programs)
-            time.sleep(5)
+        go_on_for_s(pipeline, LASTS_S)
         assert len(provider.asked) - asked > 3 * LASTS_S / provider.life_s
         for name in pipeline.programs:
             assert SECRET not in pipeline.log(name)
             print(name, *pipeline.log(name).splitlines()[-3:], sep="\n")
-    finally:
-        pipeline.end()

@@ -9,7 +9,8 @@ import pytest
 from streaming.bus.view import ClusterView
 from streaming.questions.headline.remote_storage import of_remote_storage
 from streaming.questions.single_loss import single_loss
-from tests.twin.disks.stage import MB, TIERED, Growing, cycles, played, volumes
+from tests.cycles import own_after
+from tests.twin.disks.stage import MB, TIERED, Growing, cycles, volumes
 from twin.engine.shard_state import ShardState
 
 MINUTES = [0, 10, *range(60, 1_800, 60)]
@@ -25,7 +26,7 @@ def after(
     """The cluster's own shard half an hour after the first cycle."""
     configs = {part.topic: TIERED | (own or {}) for part in parts}
     of_cycles = cycles(parts, volumes(free_gb), configs, seconds)
-    *_, state = played(of_cycles, sorted(configs))
+    state = own_after(of_cycles, sorted(configs))
     return state
 
 

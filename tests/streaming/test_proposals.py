@@ -30,13 +30,11 @@ from tests.builders import (
     Log,
     Moved,
     Partition,
-    brokers_frame,
     configs_frame,
     fetches_frame,
     isr_changes_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from twin.declarations.table import Table
 from twin.engine import codec
 from twin.engine.catalog import Catalog
@@ -84,10 +82,9 @@ def stepped(catalog: Catalog) -> ShardState:
         part = Partition("shrinks", isr=isr, log=large)
         left = Moved(at_ms, part=part, caught_up_ms=at_ms - 3_000)
         frames = [
-            brokers_frame(at_ms=at_ms),
+            *cycle_frames([cold, part], at_ms),
             configs_frame({"cold": {"remote_storage": 1}}, at_ms, eligible_local_log_bytes=MIB,
                           min_insync_replicas=2),
-            partitions_frame([cold, part], at_ms), replicas_frame([cold, part], at_ms),
             fetches_frame([Fetch(at_ms - 3_100, part=part)], at_ms),
             *([isr_changes_frame([left], at_ms)] if len(isr) == 2 else []),
         ]  # fmt: skip

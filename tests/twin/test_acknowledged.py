@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from streaming.exporter.views.partitions import partition_objects
+from tests.asking import partition_object
 from tests.builders import (
     NOW_MS,
     Fetch,
@@ -21,15 +20,13 @@ from tests.builders import (
     Moved,
     Partition,
     a_state,
-    brokers_frame,
     epoch_ends_frame,
     fetches_frame,
     group_offsets_frame,
     groups_frame,
     isr_changes_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from tests.reading import computed, conditions, open_risks
 from twin.engine.frames import Frame
 from twin.engine.shard_state import ShardState
@@ -60,9 +57,7 @@ def elected(
     """The cycle that first lists leader 2, and the texts about records."""
     part = led_by_2(end)
     frames = [
-        brokers_frame((1, 2), at_ms, silent=(1,)),
-        partitions_frame([part], at_ms),
-        replicas_frame([part], at_ms),
+        *cycle_frames([part], at_ms, ids=(1, 2), silent=(1,)),
         epoch_ends_frame(part, 1, epoch_end, at_ms),
     ]
     return took(state, [*frames, *more], at_ms)
@@ -79,7 +74,7 @@ def committed(offset: int, at_ms: int) -> list[Frame]:
 
 
 def shown(state: ShardState) -> dict[str, Any]:
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    partition = partition_object(state, NOW_MS)
     [loss] = partition["records_lost"]
     return loss
 
@@ -197,7 +192,7 @@ def test_an_offset_of_a_log_that_an_earlier_loss_cut_proves_nothing_of_a_later_o
     at_ms += 5 * SECOND
     state = a_state(again, since=state, brokers=(1, 2), at_ms=at_ms)
     state, _ = step(state, [epoch_ends_frame(again, 2, 950, at_ms, 2)], at_ms)
-    [partition] = partition_objects(state, np.array([0]), at_ms)
+    partition = partition_object(state, at_ms)
     assert [loss["acknowledged"] for loss in partition["records_lost"]] == ["certain", "possible"]
 
 

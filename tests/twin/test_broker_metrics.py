@@ -5,15 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from tests.builders import (
-    NOW_MS,
-    Partition,
-    a_state,
-    broker_metrics_frame,
-    brokers_frame,
-    partitions_frame,
-    replicas_frame,
-)
+from tests.builders import NOW_MS, Partition, a_state, broker_metrics_frame, brokers_frame
+from tests.cycles import cycle_frames
 from twin.builtin import CATALOG
 from twin.declarations.table import Float64
 from twin.engine import codec
@@ -97,8 +90,7 @@ def test_a_leader_whose_own_metrics_are_slow_is_to_blame_for_who_left(name):
     state = measured(a_state(Partition()), {1: {name: 4_000.0}})
     at_ms = NOW_MS + 5_000
     shrunk = Partition(isr=(1, 3))
-    frames = [brokers_frame((1, 2, 3), at_ms), partitions_frame([shrunk], at_ms),
-              replicas_frame([shrunk], at_ms)]  # fmt: skip
+    frames = cycle_frames([shrunk], at_ms, ids=(1, 2, 3))
     shrinks = step(state, frames, at_ms)[0][IsrShrinks]
     assert shrinks.verdict.tolist() == [Verdict.SLOW_LEADER]
     assert shrinks.evidence[0] & Evidence.LEADER_ANSWERS_SLOWLY

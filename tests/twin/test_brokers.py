@@ -5,14 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.builders import (
-    NOW_MS,
-    Partition,
-    a_state,
-    brokers_frame,
-    partitions_frame,
-    replicas_frame,
-)
+from tests.builders import NOW_MS, Partition, a_state, brokers_frame
+from tests.cycles import listed_frames
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
@@ -37,7 +31,7 @@ def old_list(
 def started(*parts: Partition) -> ShardState:
     """Three brokers of a Kafka before 4.0."""
     given = parts or (Partition(),)
-    observed = [old_list(at_ms=NOW_MS), partitions_frame(given), replicas_frame(given)]
+    observed = [old_list(at_ms=NOW_MS), *listed_frames(given)]
     return step(a_state(*given, at_ms=NOW_MS - 1, brokers=(1, 2, 3)), observed, NOW_MS)[0]
 
 

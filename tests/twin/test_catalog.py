@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
+from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame
+from tests.cycles import listed_frames
 from tests.modules import Declared, module_of
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG, catalog
@@ -324,7 +325,7 @@ class TestOrder:
     def test_rules_run_in_the_order_of_what_they_need_however_they_are_listed(self, declared):
         state = ShardState.empty(with_module(*declared), "c", 0, 1)
         part = Partition(replicas=(1,), log=Log(end=21))
-        state, _ = step(state, [partitions_frame([part]), replicas_frame([part])], NOW_MS)
+        state, _ = step(state, listed_frames([part]), NOW_MS)
         assert state[Doubled].number.tolist() == [42]
 
     def test_each_rule_runs_once_a_step_however_many_read_its_table(self):
@@ -427,7 +428,7 @@ class TestWhatIsKept:
 
         more = with_module(is_led, is_long)
         parts = [Partition(log=Log(end=10))]
-        frames = [partitions_frame(parts), replicas_frame(parts)]
+        frames = listed_frames(parts)
         state, _ = step(ShardState.empty(more, "c", 0, 1), frames, NOW_MS)
         [bits] = state[RiskConditions].bits.tolist()
         holds = {name: bool(bits >> number & 1) for number, name in enumerate(more.risk_names)}
@@ -445,7 +446,7 @@ class TestWhatIsKept:
 
         state = ShardState.empty(with_module(Ends, Totals, ends, totals), "c", 0, 1)
         parts = [Partition(number=i, log=Log(end=10)) for i in range(3)]
-        state, _ = step(state, [partitions_frame(parts), replicas_frame(parts)], NOW_MS)
+        state, _ = step(state, listed_frames(parts), NOW_MS)
         again = codec.decode(codec.encode(state), state.catalog).state
         assert again[Totals].number.tolist() == [30]
 

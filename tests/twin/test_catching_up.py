@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import (
-    NOW_MS,
-    Log,
-    Partition,
-    a_state,
-    brokers_frame,
-    empty,
-    partitions_frame,
-    replicas_frame,
-)
+from tests.builders import NOW_MS, Log, Partition, a_state, empty
+from tests.cycles import cycle_frames, listed_frames
 from tests.examples import examples
 from tests.reading import computed, open_risks
 from twin.declarations.table import UNKNOWN
@@ -56,8 +48,9 @@ def watched(
     state = a_state(parts[0], topics=topics, own_last_tiered_fetch=own, **config)
     for part in parts[1:]:
         at_ms = state.observed_at_ms + INTERVAL_MS
-        frames = [brokers_frame(range(1, 6), at_ms, silent=part.silent, last_tiered_fetch=own),
-                  partitions_frame([part], at_ms), replicas_frame([part], at_ms)]  # fmt: skip
+        frames = cycle_frames(
+            [part], at_ms, ids=range(1, 6), silent=part.silent, last_tiered_fetch=own
+        )
         state, _ = step(state, frames, at_ms)
     return state
 
@@ -282,7 +275,7 @@ def test_rows_follow_their_partition_when_others_come_before_it():
     state = watched(half)
     at_ms = NOW_MS + INTERVAL_MS
     both = [Partition("a"), half]
-    state, _ = step(state, [partitions_frame(both, at_ms), replicas_frame(both, at_ms)], at_ms)
+    state, _ = step(state, listed_frames(both, at_ms), at_ms)
     assert (only(state).row[0], only(state).since_ms[0]) == (1, NOW_MS)
 
 
@@ -304,8 +297,7 @@ def test_the_frames_of_a_cycle_give_the_same_state_in_any_order(
     for i, cycle in enumerate(cycles):
         part = cycle if added else replace(cycle, adding=())
         at_ms = NOW_MS + i * INTERVAL_MS
-        frames = [brokers_frame(range(1, 6), at_ms), partitions_frame([part], at_ms),
-                  replicas_frame([part], at_ms)]  # fmt: skip
+        frames = cycle_frames([part], at_ms, ids=range(1, 6))
         whole, _ = step(whole, frames, at_ms)
         for frame in rng.sample(frames, 3):
             single, _ = step(single, [frame], at_ms)

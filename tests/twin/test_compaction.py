@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from streaming.exporter.views.partitions import partition_objects
-from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
+from tests.asking import partition_object
+from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.cycles import listed_frames
 from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine.shard_state import ShardState
@@ -29,7 +29,7 @@ def grown(sizes: Sequence[int], **configs: int) -> ShardState:
     for minute, size in enumerate(sizes, 1):
         at_ms = NOW_MS + minute * MINUTE_MS
         part = replace(PART, logs={2: Log(size_bytes=size)})
-        frames = [partitions_frame([part], at_ms), replicas_frame([part], at_ms)]
+        frames = listed_frames([part], at_ms)
         state, _ = step(state, frames, at_ms)
     return state
 
@@ -83,7 +83,7 @@ def test_it_is_said_after_an_hour_with_the_replica_and_its_sizes():
     assert "compacted_only_grows" not in open_risks(grown(sizes))
     state = grown([*sizes, 14_000])
     assert "compacted_only_grows" in open_risks(state)
-    [found] = partition_objects(state, np.array([0]), state.observed_at_ms)
+    found = partition_object(state)
     assert found["compacted_only_grows"] == [
         {"broker": 2, "size_bytes": 14_000, "least_bytes": 5_000, "since_ms": NOW_MS}
     ]

@@ -7,19 +7,11 @@ import pytest
 
 from streaming.questions import QUESTIONS
 from tests.asking import a_view
-from tests.builders import (
-    NOW_MS,
-    Log,
-    Partition,
-    brokers_frame,
-    configs_frame,
-    partitions_frame,
-    replicas_frame,
-)
-from tests.scope import played, reported
+from tests.builders import NOW_MS, Log, Partition, brokers_frame, configs_frame
+from tests.cycles import cycle_frames, own_after
+from tests.scope import played
 from twin.builtin import CATALOG
 from twin.cluster_rules.copy_rates import CopyRates
-from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine.shard_state import ShardState
 
 SECOND, DAY = 1_000, 86_400_000
@@ -48,8 +40,7 @@ def cycles(moments=STEADY, *, is_silent=True, also_silent=(), end_ms=0):
         ]
         away = (*silent, *((3,) if second in also_silent else ()))
         yield [
-            brokers_frame((1, 2, 3), at_ms, silent=away), configs_frame(at_ms=at_ms),
-            partitions_frame(parts, at_ms), replicas_frame(parts, at_ms),
+            *cycle_frames(parts, at_ms, ids=(1, 2, 3), silent=away), configs_frame(at_ms=at_ms),
         ], at_ms  # fmt: skip
     if end_ms:
         yield [brokers_frame((1, 2, 3), NOW_MS + end_ms)], NOW_MS + end_ms
@@ -57,10 +48,7 @@ def cycles(moments=STEADY, *, is_silent=True, also_silent=(), end_ms=0):
 
 def measured(shards: int = 1, **more) -> ShardState:
     """The cluster's own shard afterwards."""
-    state = empty_cluster(CATALOG, "c", shards)
-    for frames in reported(CATALOG, list(cycles(**more)), shards, ["t0", "t1"]):
-        state, _ = step_cluster(state, frames)
-    return state
+    return own_after(cycles(**more), ["t0", "t1"], shards)
 
 
 @pytest.mark.parametrize("shards", [1, 4])

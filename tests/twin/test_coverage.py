@@ -8,17 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import (
-    NOW_MS,
-    Log,
-    Partition,
-    a_state,
-    brokers_frame,
-    configs_frame,
-    empty,
-    partitions_frame,
-    replicas_frame,
-)
+from tests.builders import NOW_MS, Log, Partition, a_state, configs_frame, empty
+from tests.cycles import cycle_frames
 from tests.reading import computed
 from twin.declarations.table import UNKNOWN
 from twin.engine.shard_state import ShardState
@@ -264,9 +255,8 @@ class TestAReplicaThatDoesNotAnswer:
         for k in range(count):
             at_ms, is_away = NOW_MS + k * 30_000, away and k > 0
             part, who = self.part(k, away=is_away), (3,) if is_away else ()
-            frames = [brokers_frame((1, 2, 3), at_ms, silent=who, fenced=who),
-                      configs_frame({"t": self.TIERED}, at_ms),
-                      partitions_frame([part], at_ms), replicas_frame([part], at_ms)]  # fmt: skip
+            frames = [*cycle_frames([part], at_ms, ids=(1, 2, 3), silent=who, fenced=who),
+                      configs_frame({"t": self.TIERED}, at_ms)]  # fmt: skip
             state, changes = step(state, frames, at_ms)
             said += [change.text for change in changes if "local log to lead" in change.text]
         return state, said

@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, Log, Partition, brokers_frame, partitions_frame, replicas_frame
+from tests.cycles import own_after
 from tests.examples import examples
-from tests.scope import reported
-from twin.builtin import CATALOG
 from twin.cluster_rules.disks.disk_skew import LEAST_EVEN_SHARE_BYTES, DiskShares
-from twin.cluster_step import empty_cluster, step_cluster
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
 from twin.totals import shard_totals
@@ -35,10 +33,7 @@ def cycles(sizes: dict[int, int], brokers=(1, 2, 3), minutes=(0, 5, 10)):
 def judged(sizes: dict[int, int], shards: int = 1, order=list, **more):
     """The cluster's own shard after ten minutes of that."""
     topics = [f"t{i}" for i in range(len(sizes))]
-    state = empty_cluster(CATALOG, "c", shards)
-    for of_cycle in reported(CATALOG, list(cycles(sizes, **more)), shards, topics):
-        state, _ = step_cluster(state, order(of_cycle))
-    return state
+    return own_after(cycles(sizes, **more), topics, shards, order)
 
 
 def skewed(*args, **more) -> list[int] | None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from streaming.exporter.views.partitions import partition_objects
+from tests.asking import partition_object
 from tests.builders import NOW_MS, Log, Partition, a_state, epoch_ends_frame
 from twin.engine.shard_state import ShardState
 from twin.step import step
@@ -36,20 +34,17 @@ def led_by_2(
     return step(state, [epoch_ends_frame(part, 1, 850, at_ms)], at_ms)[0] if n == 1 else state
 
 
-def shown(state: ShardState) -> dict[str, Any]:
-    [partition] = partition_objects(state, np.array([0]), state.observed_at_ms)
-    return partition
-
-
 def third(state: ShardState) -> dict[str, Any]:
-    [replica] = [r for r in shown(state)["replicas"] if r["broker"] == 3]
+    [replica] = [r for r in partition_object(state)["replicas"] if r["broker"] == 3]
     return replica
 
 
 def of_third(state: ShardState) -> tuple[list[dict[str, Any]], int | None]:
     """What 3 truncates, and what its unclean election would lose."""
-    [lost] = [s["records_lost"] for s in shown(state)["unclean_successors"] if s["broker"] == 3]
-    return [t for t in shown(state)["truncations"] if t["broker"] == 3], lost
+    [lost] = [
+        s["records_lost"] for s in partition_object(state)["unclean_successors"] if s["broker"] == 3
+    ]
+    return [t for t in partition_object(state)["truncations"] if t["broker"] == 3], lost
 
 
 def test_a_live_follower_that_does_not_reach_its_unclean_leader_is_still_to_truncate():
@@ -81,7 +76,7 @@ def test_a_follower_in_the_isr_has_truncated():
     state = led_by_2(begun(), 1, 960, 950)
     assert of_third(state) == (TO_TRUNCATE, 110)
     state = led_by_2(state, 2, 960, 960, isr=(2, 3))
-    assert shown(state)["truncations"][-1]["broker"] == 1
+    assert partition_object(state)["truncations"][-1]["broker"] == 1
     assert third(state)["in_sync"] is True
 
 
@@ -91,19 +86,19 @@ def test_a_follower_that_is_shorter_in_the_first_cycle_already_has_truncated():
 
 def test_a_member_of_the_isr_of_a_clean_leader_is_not_suspected():
     state = led_by_2(begun(isr=(1, 2, 3)), 1, 860, 950, isr=(2, 3))
-    assert [t["broker"] for t in shown(state)["truncations"]] == [1]
+    assert [t["broker"] for t in partition_object(state)["truncations"]] == [1]
 
 
 def test_a_former_leader_that_is_back_as_it_was_has_not_truncated():
     state = led_by_2(begun(), 1, 900, 850)
     for n in (2, 3):
         state = led_by_2(state, n, 950, 950, silent=())
-        [first] = [t for t in shown(state)["truncations"] if t["broker"] == 1]
+        [first] = [t for t in partition_object(state)["truncations"] if t["broker"] == 1]
         assert first == {"broker": 1, "to_offset": 850, "records": 150}
     logs = {1: Log(960), 2: Log(970), 3: Log(970)}
     part = Partition(leader=2, isr=(2,), epoch=2, logs=logs)
     state = a_state(part, since=state, at_ms=NOW_MS + 4 * CYCLE)
-    assert shown(state)["truncations"] == []
+    assert partition_object(state)["truncations"] == []
 
 
 def test_a_follower_that_never_truncated_and_leads_next_loses_all_since_it_diverged():
@@ -115,7 +110,7 @@ def test_a_follower_that_never_truncated_and_leads_next_loses_all_since_it_diver
     at_ms = NOW_MS + 4 * CYCLE
     state = a_state(part, since=state, at_ms=at_ms)
     state, _ = step(state, [epoch_ends_frame(part, 2, 950, at_ms, 1)], at_ms)
-    loss = shown(state)["records_lost"][-1]
+    loss = partition_object(state)["records_lost"][-1]
     assert (loss["start_offset"], loss["end_offset"]) == (850, 1_250)
 
 
@@ -123,11 +118,13 @@ def test_while_the_start_is_not_read_it_is_unknown_what_a_live_follower_has_in_c
     logs = {2: Log(900), 3: Log(950)}
     part = Partition(leader=2, isr=(2,), epoch=2, logs=logs, silent=(1,))
     state = a_state(part, since=begun(), at_ms=NOW_MS + CYCLE)
-    [lost] = [s["records_lost"] for s in shown(state)["unclean_successors"] if s["broker"] == 3]
+    [lost] = [
+        s["records_lost"] for s in partition_object(state)["unclean_successors"] if s["broker"] == 3
+    ]
     assert lost is None
 
 
 def test_a_follower_that_joined_the_isr_has_truncated_although_it_is_silent_since():
     state = led_by_2(begun(), 1, 960, 950)
     state = led_by_2(state, 2, 990, 950, isr=(2, 3), silent=(1, 3))
-    assert [t["broker"] for t in shown(state)["truncations"]] == [1]
+    assert [t["broker"] for t in partition_object(state)["truncations"]] == [1]

@@ -171,9 +171,16 @@ def test_the_only_replica_leaves_nobody():
     assert lost(replicas=(4,))[0] == (NO_BROKER, Outcome.NONE)
 
 
-def test_with_unclean_election_a_replica_outside_the_isr_leads():
-    kafka, _ = lost(replicas=(4, 5), isr=(4,), thresholds={"unclean_leader_election": 1})
-    assert kafka == (5, Outcome.UNCLEAN)
+@pytest.mark.parametrize(
+    ("elr", "settings", "leads"),
+    [
+        ((), {"unclean_leader_election": 1}, (5, Outcome.UNCLEAN)),
+        ((5,), {"elr_enabled": 1, "min_insync_replicas": 2}, (5, Outcome.ELR)),
+        ((5,), {"elr_enabled": 0}, (NO_BROKER, Outcome.NONE)),
+    ],
+)
+def test_settings_say_who_leads_when_the_isr_is_lost(elr, settings, leads):
+    assert lost(replicas=(4, 5), isr=(4,), elr=elr, thresholds=settings)[0] == leads
 
 
 @pytest.mark.parametrize("obeyed", [1, UNKNOWN])
@@ -189,34 +196,17 @@ def test_a_controller_that_ignores_the_setting_leaves_nobody_by_either_rule():
     assert lost(replicas=(4, 5), isr=(4,), thresholds=ignored) == (nobody, nobody)
 
 
-def test_with_eligible_leader_replicas_an_elr_member_leads_when_the_isr_is_lost():
-    kafka, _ = lost(
-        replicas=(4, 5),
-        isr=(4,),
-        elr=(5,),
-        thresholds={"elr_enabled": 1, "min_insync_replicas": 2},
-    )
-    assert kafka == (5, Outcome.ELR)
-
-
-def test_without_the_feature_elr_members_count_for_nothing():
-    kafka, _ = lost(replicas=(4, 5), isr=(4,), elr=(5,), thresholds={"elr_enabled": 0})
-    assert kafka == (NO_BROKER, Outcome.NONE)
-
-
-def test_a_fenced_broker_is_passed_over():
-    state = a_state(Partition(replicas=(4, 5, 2)), fenced=[5])
-    assert state[NextLeaders].leader[0] == 2
-
-
-def test_a_broker_that_is_not_registered_is_passed_over():
-    state = a_state(Partition(replicas=(4, 9, 2)))
-    assert state[NextLeaders].leader[0] == 2
-
-
-def test_a_replica_on_a_failed_disk_is_passed_over():
-    state = a_state(Partition(replicas=(4, 5, 2), offline=(5,)))
-    assert state[NextLeaders].leader[0] == 2
+@pytest.mark.parametrize(
+    ("part", "fenced"),
+    [
+        (Partition(replicas=(4, 5, 2)), [5]),
+        (Partition(replicas=(4, 9, 2)), []),
+        (Partition(replicas=(4, 5, 2), offline=(5,)), []),
+    ],
+    ids=["fenced", "not registered", "failed disk"],
+)
+def test_a_broker_that_cannot_lead_is_passed_over(part, fenced):
+    assert a_state(part, fenced=fenced)[NextLeaders].leader[0] == 2
 
 
 def test_leader_and_controller_cap_min_isr_at_different_replications():

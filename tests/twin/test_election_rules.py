@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streaming.exporter.views.partitions import partition_objects
+from tests.asking import partition_object
 from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
 from tests.modules import module_of
 from twin.builtin import CATALOG, catalog
@@ -122,7 +122,7 @@ def test_losing_brokers_is_answered_by_each_rule():
 
 
 def test_the_api_has_an_object_for_each_rule():
-    [one] = partition_objects(left(a_state(ALONE), 3, 1), np.array([0]), NOW_MS)
+    one = partition_object(left(a_state(ALONE), 3, 1), NOW_MS)
     assert one["standing"]["kafka"] == {"leader": 1, "in_sync": 1}
     assert one["next_leaders"]["kip501"]["leader"] == 3
     assert list(one["next_leaders"]) == list(CATALOG.election_rules)

@@ -28,13 +28,13 @@ def test_a_replica_that_is_no_longer_eligible_is_an_event(elr: tuple[int, ...], 
     ]
 
 
-def test_an_elr_that_is_no_longer_needed_is_none():
-    assert texts(HELD, replace(HELD, isr=(1, 2), elr=())) == []
-
-
-def test_a_member_that_leads_now_is_none():
-    assert texts(HELD, replace(HELD, isr=(2,), elr=(3,), leader=2, epoch=2)) == []
-
-
-def test_a_member_that_a_reassignment_took_away_is_none():
-    assert texts(HELD, replace(HELD, replicas=(1, 2), elr=(2,))) == []
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"isr": (1, 2), "elr": ()},  # the ELR is no longer needed
+        {"isr": (2,), "elr": (3,), "leader": 2, "epoch": 2},
+        {"replicas": (1, 2), "elr": (2,)},
+    ],
+)
+def test_a_member_that_leads_or_was_taken_away_is_none(changed):
+    assert texts(HELD, replace(HELD, **changed)) == []

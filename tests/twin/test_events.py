@@ -13,6 +13,7 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
+from tests.cycles import cycle_frames, listed_frames
 from twin.builtin import CATALOG
 from twin.step import step
 
@@ -30,12 +31,12 @@ def kinds(before, *frames):
 
 def test_a_twin_that_starts_reports_nothing():
     first = empty()
-    frames = (brokers_frame(), partitions_frame([Partition()]), replicas_frame([Partition()]))
+    frames = cycle_frames([Partition()])
     assert step(first, frames, NOW_MS)[1] == []
 
 
 def test_the_same_again_is_no_event():
-    same = (partitions_frame([Partition()], LATER_MS), replicas_frame([Partition()], LATER_MS))
+    same = listed_frames([Partition()], LATER_MS)
     assert kinds(a_state(brokers=(1, 2, 3)), *same) == []
 
 

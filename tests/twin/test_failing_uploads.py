@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.builders import NOW_MS, Partition, broker_metrics_frame, brokers_frame, partitions_frame
-from tests.scope import reported
-from twin.builtin import CATALOG
+from tests.cycles import own_after
 from twin.cluster_rules.upload_gauges import FailingUploads
-from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine.cluster_risks import ClusterRisks
 
 SCRAPE_S = 30
@@ -31,9 +29,7 @@ def named(errors: Sequence[float], shards: int = 1, newest: float = 0.0) -> list
             broker_metrics_frame(measured, at_ms),
         ]
         cycles.append((frames, at_ms))
-    state = empty_cluster(CATALOG, "c", shards)
-    for of_cycle in reported(CATALOG, cycles, shards, ["t0"]):
-        state, _ = step_cluster(state, list(of_cycle))
+    state = own_after(cycles, ["t0"], shards)
     assert set(state[FailingUploads].broker.tolist()) <= {1, 2}, "of others nothing is known"
     return state[ClusterRisks].brokers("uploads_fail")
 

@@ -8,17 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import (
-    NOW_MS,
-    Fetch,
-    Log,
-    Partition,
-    a_state,
-    empty,
-    fetches_frame,
-    partitions_frame,
-    replicas_frame,
-)
+from tests.builders import NOW_MS, Fetch, Log, Partition, a_state, empty, fetches_frame
+from tests.cycles import listed_frames
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
@@ -206,9 +197,7 @@ def test_where_the_leaders_own_state_is_known_it_gives_the_caught_up_time():
     """By samples replica 2 was never caught up; its fetch 40 ms ago says otherwise."""
     part = Partition(logs={2: Log(end=90)})
     at_ms = NOW_MS + 5_000
-    state, _ = step(
-        a_state(part), [partitions_frame([part], at_ms), replicas_frame([part], at_ms)], at_ms
-    )
+    state, _ = step(a_state(part), listed_frames([part], at_ms), at_ms)
     assert state[CaughtUp].caught_up_at_ms[0, 1] == UNKNOWN
     assert uncertainty_ms(state)[0].tolist() == [5_000] * 3
     state = after(Fetch(at_ms - 40, 100, 100), state=state)

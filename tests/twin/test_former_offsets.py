@@ -10,13 +10,11 @@ from tests.builders import (
     Log,
     Partition,
     a_state,
-    brokers_frame,
     configs_frame,
     group_offsets_frame,
     groups_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from tests.reading import open_risks
 from twin.builtin import CATALOG
 from twin.engine.codec import decode, encode
@@ -47,10 +45,8 @@ class Life:
         """A cycle with those partitions, and with the offset of the group billing in the first."""
         self.at_ms += after_ms
         frames = [
-            brokers_frame((1, 2, 3, 4, 5), self.at_ms),
+            *cycle_frames([*listed, OTHER], self.at_ms, ids=(1, 2, 3, 4, 5)),
             configs_frame(None, self.at_ms),
-            partitions_frame([*listed, OTHER], self.at_ms),
-            replicas_frame([*listed, OTHER], self.at_ms),
         ]
         if committed is not None:
             billing = [Group("billing", [(listed[0], committed)])]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from streaming.exporter.views.partitions import partition_objects
+from tests.asking import partition_object
 from tests.builders import NOW_MS, Group, Log, Partition
 from tests.twin.test_groups import cycle
 from twin.declarations.table import UNKNOWN
@@ -24,7 +23,7 @@ def lags(state: ShardState) -> tuple[int, int]:
 def test_without_a_high_watermark_a_lag_reaches_to_the_log_end_at_most():
     state = cycle(Group(offsets=[(DOES_NOT_ANSWER, 1_000)]), parts=(DOES_NOT_ANSWER,))
     assert lags(state) == (UNKNOWN, 30_000)
-    [partition] = partition_objects(state, np.array([0]), state.observed_at_ms)
+    partition = partition_object(state)
     [group] = partition["groups"]
     assert (group["lag_records"], group["lag_at_most_records"]) == (None, 30_000)
 

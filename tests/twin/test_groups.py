@@ -7,22 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.exporter.views.partitions import partition_objects
+from tests.asking import partition_object
 from tests.builders import (
     NOW_MS,
     Group,
     Log,
     Partition,
     broker_metrics_frame,
-    brokers_frame,
     configs_frame,
     empty,
     epoch_ends_frame,
     group_offsets_frame,
     groups_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from tests.examples import examples
 from tests.reading import conditions
 from tests.simulator.shard import Shape, SimulatedShard
@@ -53,10 +51,8 @@ def cycle(
 ) -> ShardState:  # fmt: skip
     """The state after a whole cycle, in which these groups were read."""
     frames = [
-        brokers_frame((1, 2, 3), at_ms, selector=selector),
+        *cycle_frames(parts, at_ms, ids=(1, 2, 3), selector=selector),
         configs_frame({part.topic: {"compacted": 0, **TIERED, **configs} for part in parts}, at_ms),
-        partitions_frame(parts, at_ms),
-        replicas_frame(parts, at_ms),
     ]
     if is_read:
         frames += [groups_frame(groups, at_ms), group_offsets_frame(groups, at_ms)]
@@ -213,7 +209,7 @@ def test_a_group_beyond_the_end_of_a_log_that_was_cut_is_ahead(offset, source, l
     assert state[GroupLags].lag_records.tolist() == [lag]
     is_ahead = source == ReadsFrom.AHEAD
     assert ("consumer_ahead_of_log" in conditions(state)) == is_ahead
-    [partition] = partition_objects(state, np.array([0]), state.observed_at_ms)
+    partition = partition_object(state)
     [group] = partition["groups"]
     ends = {"earliest": 10, "latest": 90, "diverging": None}  # no leader was elected meanwhile
     assert group["reset_to"] == (ends if is_ahead else None)
@@ -236,7 +232,7 @@ def test_a_consumer_that_knows_its_epoch_goes_on_where_the_first_record_is_lost(
         state = cycle(Group(offsets=[(cut, 100)]), parts=(cut,), since=state, at_ms=at_ms)
         state, _ = step(state, [epoch_ends_frame(cut, n, end, at_ms)], at_ms)
     state = cycle(parts=(cut,), since=state, at_ms=at_ms + 5_000, is_read=False)
-    [partition] = partition_objects(state, np.array([0]), state.observed_at_ms)
+    partition = partition_object(state)
     assert len(partition["records_lost"]) == len(epoch_ends)
     assert partition["groups"][0]["reset_to"]["diverging"] == diverging
 

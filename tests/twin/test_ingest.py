@@ -28,6 +28,7 @@ from tests.builders import (
     replicas_frame,
     truncated_logs_frame,
 )
+from tests.cycles import listed_frames
 from tests.examples import examples
 from tests.log_dir_frames import Directory, log_dirs_frame, replica_dirs_frame
 from tests.simulator.shard import Shape, SimulatedShard
@@ -74,7 +75,7 @@ def same(one: ShardState, other: ShardState) -> bool:
 
 def test_a_repeated_frame_changes_nothing():
     state = a_state()
-    for frame in (partitions_frame([Partition()]), replicas_frame([Partition()]), brokers_frame()):
+    for frame in (*listed_frames([Partition()]), brokers_frame()):
         again, changes = step(state, [frame], NOW_MS)
         assert same(again, state)
         assert changes == []
@@ -83,7 +84,7 @@ def test_a_repeated_frame_changes_nothing():
 def test_a_late_frame_changes_nothing():
     state = a_state(Partition(epoch=3), at_ms=LATER_MS)
     late = Partition(epoch=9, leader=2, log=Log(end=9_999))
-    for frame in (partitions_frame([late]), replicas_frame([late]), brokers_frame([7])):
+    for frame in (*listed_frames([late]), brokers_frame([7])):
         assert step(state, [frame], LATER_MS) == (state, [])
 
 
@@ -149,8 +150,7 @@ def test_a_silent_broker_leaves_its_rows_ageing_not_zero():
     silent = Partition(replicas=(1, 2), log=Log(end=90), silent=(2,))
     state = after(
         state,
-        partitions_frame([silent], LATER_MS),
-        replicas_frame([silent], LATER_MS),
+        *listed_frames([silent], LATER_MS),
         brokers_frame([1, 2], LATER_MS, silent=[2]),
     )
     assert state[Replicas].log_end_offset[0].tolist() == [90, 70]

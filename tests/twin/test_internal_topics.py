@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 
-from streaming.exporter.views.partitions import partition_objects
 from streaming.exporter.views.why import explained
+from tests.asking import partition_object
 from tests.builders import NOW_MS, Partition, a_state, partitions_frame
 from twin.engine.shard_state import ShardState
 from twin.kafka.kafka_topics import WHAT_STOPS
@@ -18,20 +15,15 @@ MIN_2 = {"min_insync_replicas": 2}
 UPLOADS = "__remote_log_metadata"
 
 
-def shown(state: ShardState) -> dict[str, Any]:
-    [partition] = partition_objects(state, np.array([0]), state.observed_at_ms)
-    return partition
-
-
 def sentences(state: ShardState) -> list[str]:
     meanings = {risk.name: risk.sentence for risk in state.catalog.all_risks}
-    return explained(shown(state), meanings, {"kafka": "Kafka"})["sentences"]
+    return explained(partition_object(state), meanings, {"kafka": "Kafka"})["sentences"]
 
 
 @pytest.mark.parametrize("topic", WHAT_STOPS)
 def test_each_of_kafkas_own_topics_says_what_stops_without_it(topic: str):
     state = a_state(Partition(topic))
-    assert shown(state)["what_stops"] == WHAT_STOPS[topic]
+    assert partition_object(state)["what_stops"] == WHAT_STOPS[topic]
     would = f"If it had no leader or refused writes, this would stop: {WHAT_STOPS[topic]}."
     assert would in sentences(state)
 
@@ -55,5 +47,5 @@ def test_the_event_of_the_risk_says_it():
 
 def test_nothing_is_said_of_other_topics():
     state = a_state(Partition("orders", isr=(1,)), **MIN_2)
-    assert shown(state)["what_stops"] is None
+    assert partition_object(state)["what_stops"] is None
     assert not any("stop" in sentence for sentence in sentences(state))

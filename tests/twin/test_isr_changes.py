@@ -11,12 +11,11 @@ from tests.builders import (
     Moved,
     Partition,
     a_state,
-    brokers_frame,
     fetches_frame,
     isr_changes_frame,
     partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from tests.reading import conditions
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
@@ -39,8 +38,7 @@ def logged(state: ShardState, *moves: Moved) -> ShardState:
 
 def cycle(state: ShardState, *parts: Partition, **brokers) -> ShardState:
     at_ms = state.observed_at_ms + INTERVAL_MS
-    frames = [brokers_frame(range(1, 6), at_ms, **brokers), partitions_frame(parts, at_ms),
-              replicas_frame(parts, at_ms)]  # fmt: skip
+    frames = cycle_frames(parts, at_ms, ids=range(1, 6), **brokers)
     return step(state, frames, at_ms)[0]
 
 

@@ -12,12 +12,11 @@ from tests.builders import (
     Moved,
     Partition,
     a_state,
-    brokers_frame,
     fetches_frame,
     isr_changes_frame,
     partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from tests.reading import conditions, open_risks
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.shard_state import ShardState
@@ -36,8 +35,7 @@ MIB = 1 << 20
 
 def cycle(state: ShardState, *parts: Partition, **brokers) -> ShardState:
     at_ms = state.observed_at_ms + INTERVAL_MS
-    frames = [brokers_frame(range(1, 6), at_ms, **brokers), partitions_frame(parts, at_ms),
-              replicas_frame(parts, at_ms)]  # fmt: skip
+    frames = cycle_frames(parts, at_ms, ids=range(1, 6), **brokers)
     return step(state, frames, at_ms)[0]
 
 

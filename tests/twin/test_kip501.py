@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streaming.exporter.views.partitions import partition_objects
+from tests.asking import partition_object
 from tests.builders import (
     NOW_MS,
     Fetch,
@@ -13,11 +13,9 @@ from tests.builders import (
     Partition,
     a_state,
     broker_metrics_frame,
-    brokers_frame,
     fetches_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine import codec
@@ -124,8 +122,7 @@ def test_a_leader_that_removed_every_follower_hands_over_to_one_that_solution_1_
     state = fetched(AHEAD, *slow(LAG_MAX_MS + 5_000, NOW_MS + 4_000))
     later = NOW_MS + 5_000
     alone = replace(AHEAD, isr=(1,))
-    frames = [brokers_frame(at_ms=later), partitions_frame([alone], later),
-              replicas_frame([alone], later)]  # fmt: skip
+    frames = cycle_frames([alone], later)
     shrunk, _ = step(state, frames, later)
     assert shrunk[NextLeaders].leader.tolist() == [NO_BROKER]
     assert shrunk[HandoverKip501].leader.tolist() == [2]
@@ -185,7 +182,7 @@ def test_the_last_fetch_that_it_is_judged_by_is_shown():
     arrived_ms = NOW_MS - 1_000 - LAG_MAX_MS
     assert state[LastFetches].last_fetch_at_ms.tolist() == [[UNKNOWN, arrived_ms, UNKNOWN]]
     assert state[LastFetches].last_fetch_leader_end_offset.tolist() == [[UNKNOWN, 150, UNKNOWN]]
-    [shown] = partition_objects(state, np.array([0]), NOW_MS)
+    shown = partition_object(state, NOW_MS)
     assert [replica["last_fetch_at_ms"] for replica in shown["replicas"]] == [
         None,
         arrived_ms,
@@ -205,8 +202,7 @@ def test_it_is_said_whether_the_next_leader_is_slow_too():
     ):
         at_ms = NOW_MS + 1_000
         frames = [fetches_frame(took), broker_metrics_frame(measured, at_ms),
-                  brokers_frame((1, 2, 3), at_ms, **answers),
-                  partitions_frame([AHEAD], at_ms), replicas_frame([AHEAD], at_ms)]  # fmt: skip
+                  *cycle_frames([AHEAD], at_ms, ids=(1, 2, 3), **answers)]  # fmt: skip
         state, changes = step(a_state(AHEAD, brokers=(1, 2, 3)), frames, at_ms)
         handover = state[HandoverKip501]
         assert (handover.leader.tolist(), handover.is_slow.tolist()) == ([2], [expected])
@@ -220,11 +216,11 @@ def test_two_slow_brokers_would_hand_over_back_and_forth_each_time_the_limit_has
     for seconds, slow_ones in ((1, ()), (2, (2,)), (31, (2,)), (32, (2,)), (40, ())):
         at_ms = NOW_MS + seconds * 1_000
         again = slow(LAG_MAX_MS + 1, at_ms - 500)
-        frames = [fetches_frame(again, at_ms), brokers_frame((1, 2, 3), at_ms, slow=slow_ones),
-                  partitions_frame([AHEAD], at_ms), replicas_frame([AHEAD], at_ms)]  # fmt: skip
+        answers = cycle_frames([AHEAD], at_ms, ids=(1, 2, 3), slow=slow_ones)
+        frames = [fetches_frame(again, at_ms), *answers]
         state, _ = step(state, frames, at_ms)
         state = codec.decode(codec.encode(state), CATALOG).state
-        [partition] = partition_objects(state, np.array([0]), at_ms)
+        partition = partition_object(state, at_ms)
         seen.append(partition["kip501_ping_pong"])
     since = {"broker": 2, "since_ms": NOW_MS + 2_000}
     assert seen == [None, since | {"handovers": 1}, since | {"handovers": 1},

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame
-from tests.scope import reported
-from twin.builtin import CATALOG
+from tests.cycles import own_after
 from twin.cluster_rules.leader_skew import LeaderShares
-from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine.cluster_risks import ClusterRisks
 
 PREFERRED = (1, 2, 3)
@@ -29,9 +27,7 @@ def after_a_roll(
         ([brokers_frame(brokers, at_ms), partitions_frame(parts, at_ms)], at_ms)
         for at_ms in (NOW_MS, NOW_MS + minutes * 60_000)
     ]
-    state = empty_cluster(CATALOG, "c", shards)
-    for of_cycle in reported(CATALOG, cycles, shards, [part.topic for part in parts]):
-        state, _ = step_cluster(state, list(of_cycle))
+    state = own_after(cycles, [part.topic for part in parts], shards)
     assert state[LeaderShares].leaders.sum() == PARTITIONS
     return state[ClusterRisks].brokers("broker_leads_too_much")
 

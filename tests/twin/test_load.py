@@ -17,13 +17,11 @@ from tests.builders import (
     Partition,
     a_state,
     broker_metrics_frame,
-    brokers_frame,
     configs_frame,
     group_offsets_frame,
     groups_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
@@ -216,10 +214,8 @@ def written(
         at_ms = NOW_MS + at_s * 1_000
         groups = [Group("g", [(parts[n], 1_000 + rates[n][1] * at_s) for n in read])]
         frames = [
-            brokers_frame((1, 2, 3), at_ms, capacity=capacity, has_racks=False),
+            *cycle_frames(parts, at_ms, ids=(1, 2, 3), capacity=capacity, has_racks=False),
             configs_frame(at_ms=at_ms),
-            partitions_frame(parts, at_ms),
-            replicas_frame(parts, at_ms),
         ]
         if read:
             frames += [groups_frame(groups, at_ms), group_offsets_frame(groups, at_ms)]

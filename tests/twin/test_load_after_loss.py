@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import (
-    NOW_MS,
-    Log,
-    Partition,
-    broker_metrics_frame,
-    brokers_frame,
-    configs_frame,
-    partitions_frame,
-    replicas_frame,
-)
+from tests.builders import NOW_MS, Log, Partition, broker_metrics_frame, configs_frame
+from tests.cycles import cycle_frames
 from tests.examples import examples
 from tests.scope import reported
 from twin.builtin import CATALOG
@@ -42,10 +34,8 @@ def cycles(rates, capacity, metrics=None, minutes=(0, 1, 6), new=()):
         if minute == minutes[-1]:
             parts += [Partition(f"t{len(rates) + n}", 0, each) for n, each in enumerate(new)]
         frames = [
-            brokers_frame((1, 2, 3), at_ms, capacity=capacity),
+            *cycle_frames(parts, at_ms, ids=(1, 2, 3), capacity=capacity),
             configs_frame(at_ms=at_ms),
-            partitions_frame(parts, at_ms),
-            replicas_frame(parts, at_ms),
         ]
         if metrics is not None:
             frames.append(broker_metrics_frame(metrics, at_ms))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import NOW_MS, Partition, broker_metrics_frame, brokers_frame, partitions_frame
-from tests.scope import reported
-from twin.builtin import CATALOG
+from tests.cycles import own_after
 from twin.cluster_rules.log_cleaners import LogCleaners
-from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine.cluster_risks import ClusterRisks
 
 CYCLES = (0, 30, 60)
@@ -40,9 +38,7 @@ def test_a_broker_whose_cleaner_is_dead_or_has_given_up_is_named(dead, given_up,
             broker_metrics_frame(measured, at_ms),
         ]
         cycles.append((frames, at_ms))
-    state = empty_cluster(CATALOG, "c", shards)
-    for of_cycle in reported(CATALOG, cycles, shards, ["t0"]):
-        state, _ = step_cluster(state, list(of_cycle))
+    state = own_after(cycles, ["t0"], shards)
     table = state[LogCleaners]
     assert table.broker.tolist() == sorted({*dead, *given_up}), "of others nothing is known"
     half = {b for b, is_stuck in zip(table.broker, table.is_stuck, strict=True) if is_stuck < 0}

@@ -10,21 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import (
-    NOW_MS,
-    Log,
-    Partition,
-    brokers_frame,
-    configs_frame,
-    partitions_frame,
-    replicas_frame,
-)
+from tests.builders import NOW_MS, Log, Partition, configs_frame
+from tests.cycles import cycle_frames, own_after
 from tests.examples import examples
 from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs_frame
-from tests.scope import reported
-from twin.builtin import CATALOG
 from twin.cluster_rules.disks.dir_contents import LogDirUse
-from twin.cluster_step import empty_cluster, step_cluster
 from twin.engine.frames import Frame
 from twin.engine.shard_state import ShardState
 from twin.tables.enums import PendingUpload
@@ -52,10 +42,8 @@ def cycle(
     configs: dict[str, dict[str, int]] | None = None,
 ) -> tuple[list[Frame], int]:  # fmt: skip
     frames = [
-        brokers_frame(at_ms=at_ms),
+        *cycle_frames(parts, at_ms),
         configs_frame(configs or {"tiered": TIERED, "plain": PLAIN}, at_ms),
-        partitions_frame(parts, at_ms),
-        replicas_frame(parts, at_ms),
         log_dirs_frame(disks, at_ms),
     ]
     return [*frames, *([replica_dirs_frame(where, at_ms)] if where else [])], at_ms
@@ -63,10 +51,7 @@ def cycle(
 
 def used(*cycles: tuple[list[Frame], int], shards: int = 1, order=list) -> ShardState:
     """The cluster's own shard after those cycles."""
-    state = empty_cluster(CATALOG, "c", shards)
-    for of_cycle in reported(CATALOG, list(cycles), shards, ["tiered", "plain"]):
-        state, _ = step_cluster(state, order(of_cycle))
-    return state
+    return own_after(cycles, ["tiered", "plain"], shards, order)
 
 
 def rows(state: ShardState, *names: str) -> list[tuple]:

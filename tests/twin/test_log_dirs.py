@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import (
-    NOW_MS,
-    Partition,
-    a_state,
-    brokers_frame,
-    empty,
-    partitions_frame,
-    replicas_frame,
-)
+from tests.builders import NOW_MS, Partition, a_state, brokers_frame, empty, partitions_frame
+from tests.cycles import listed_frames
 from tests.log_dir_frames import Directory, failed, log_dirs_frame, replica_dirs_frame
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
@@ -101,7 +94,7 @@ def test_a_replica_stays_in_a_directory_that_has_failed():
 
 def test_a_directory_named_before_the_listing_belongs_to_the_replica_once_it_comes():
     part = Partition(replicas=(2, 1))
-    frames = partitions_frame([part]), replicas_frame([part]), replica_dirs_frame([(part, 1, 5)])
+    frames = *listed_frames([part]), replica_dirs_frame([(part, 1, 5)])
     whole = after(empty(), *frames)
     for order in ((2, 0, 1), (2, 1, 0), (1, 2, 0)):
         state = empty()

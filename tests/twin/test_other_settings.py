@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame
-from tests.scope import reported
-from twin.builtin import CATALOG
+from tests.cycles import own_after
 from twin.cluster_rules.other_settings import OtherSettings
-from twin.cluster_step import empty_cluster, step_cluster
 from twin.declarations.table import UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.shard_state import ShardState
@@ -30,9 +28,7 @@ def judged(
             partitions_frame([Partition("t0")], at_ms),
         ]
         cycles.append((frames, at_ms))
-    state = empty_cluster(CATALOG, "c", shards)
-    for of_cycle in reported(CATALOG, cycles, shards, ["t0"]):
-        state, _ = step_cluster(state, list(of_cycle))
+    state = own_after(cycles, ["t0"], shards)
     assert state[OtherSettings].broker.tolist() == [1, 2, 3]
     return state
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
+from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.cycles import listed_frames
 from tests.reading import computed, conditions
 from twin.rules.tiering.overdue import Overdue
 from twin.step import step
@@ -79,7 +80,7 @@ def test_what_is_there_for_longer_than_retention_is_overdue_whatever_its_timesta
         at_ms = NOW_MS + hours * HOUR_MS
         log = Log(end=900, start=start, local_start=start, started_ms=started_ms)
         later = replace(part, log=log)
-        frames = [partitions_frame([later], at_ms), replicas_frame([later], at_ms)]
+        frames = listed_frames([later], at_ms)
         state, _ = step(state, frames, at_ms)
         assert state[Overdue].is_overdue.tolist() == [[overdue]], hours
 
@@ -97,7 +98,7 @@ def test_a_log_of_a_replica_that_does_not_answer_becomes_no_older():
     state, at_ms = a_state(part, topics={"t": PLAIN}), NOW_MS + 30 * DAY_MS
     away = replace(part, silent=(2,), logs={1: Log(end=900, start=800, local_start=800,
                                                    started_ms=at_ms - HOUR_MS)})  # fmt: skip
-    frames = [partitions_frame([away], at_ms), replicas_frame([away], at_ms)]
+    frames = listed_frames([away], at_ms)
     state, _ = step(state, frames, at_ms)
     assert state[Overdue].is_overdue.tolist() == [[False, False]]
 
@@ -168,9 +169,7 @@ def looked_at(*looks: tuple[int, Log], **settings: int) -> bool:
     state = a_state(Partition(replicas=(1,), log=looks[0][1]), topics={"t": BUSY | settings})
     for minutes, log in looks:
         part, at_ms = Partition(replicas=(1,), log=log), NOW_MS + minutes * MINUTE_MS
-        state, _ = step(
-            state, [partitions_frame([part], at_ms), replicas_frame([part], at_ms)], at_ms
-        )
+        state, _ = step(state, listed_frames([part], at_ms), at_ms)
     return bool(state[Overdue].is_overdue[0, 0])
 
 

@@ -1,15 +1,7 @@
 """Followers that ask their leader for its earliest pending upload offset (KIP-1023)."""
 
-from tests.builders import (
-    NOW_MS,
-    Log,
-    Partition,
-    a_state,
-    brokers_frame,
-    lookups_frame,
-    partitions_frame,
-    replicas_frame,
-)
+from tests.builders import NOW_MS, Log, Partition, a_state, lookups_frame, partitions_frame
+from tests.cycles import cycle_frames
 from twin.engine.shard_state import ShardState
 from twin.rules.isr.isr_shrinks import SHRINK_WINDOW_MS
 from twin.rules.replication.catching_up import CatchingUp
@@ -22,8 +14,7 @@ PART = Partition(isr=(1, 3))
 
 def cycle(state: ShardState, part: Partition) -> ShardState:
     at_ms = state.observed_at_ms + 5_000
-    frames = [brokers_frame(range(1, 6), at_ms), partitions_frame([part], at_ms),
-              replicas_frame([part], at_ms)]  # fmt: skip
+    frames = cycle_frames([part], at_ms, ids=range(1, 6))
     return step(state, frames, at_ms)[0]
 
 

@@ -27,15 +27,13 @@ from tests.builders import (
     Group,
     Log,
     Partition,
-    brokers_frame,
     configs_frame,
     empty,
     epoch_ends_frame,
     group_offsets_frame,
     groups_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames
 from tests.examples import examples
 from tests.model.brokers import BROKERS, NOBODY, PlainCluster, PlainPartition
 from tests.model.observer import EpochEnd, Memory, Observer
@@ -91,16 +89,15 @@ def cycle(
     parts = [reported(p, answering, cluster.fenced) for p in cluster.partitions]
     silent = set(BROKERS) - answering
     frames = [
-        brokers_frame(
-            BROKERS,
+        *cycle_frames(
+            parts,
             at_ms,
+            ids=BROKERS,
             fenced=tuple(cluster.fenced),
             silent=tuple(silent),
             selector=ReplicaSelector.LEADER,
         ),
         configs_frame(TOPICS, at_ms, elr_enabled=int(cluster.elr_enabled)),
-        partitions_frame(parts, at_ms),
-        replicas_frame(parts, at_ms),
         *(
             epoch_ends_frame(parts[number], end.prev_epoch, end.end_offset, at_ms, end.found_epoch)
             for number, end in ends.items()

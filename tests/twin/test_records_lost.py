@@ -7,18 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaming.exporter.views.partitions import partition_objects
+from tests.asking import partition_object
 from tests.builders import (
     NOW_MS,
     Log,
     Partition,
     a_state,
-    brokers_frame,
     epoch_ends_frame,
     partitions_frame,
-    replicas_frame,
     truncated_logs_frame,
 )
+from tests.cycles import cycle_frames
 from tests.reading import computed, conditions, open_risks
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
@@ -46,9 +45,7 @@ def cycle(given: Partition, at_ms: int, epoch_end: int | None, prev_epoch: int =
     """The frames of a whole cycle; the leader's answer about the epoch before, if there is one."""
     ends = [] if epoch_end is None else [epoch_ends_frame(given, prev_epoch, epoch_end, at_ms)]
     return [
-        brokers_frame((1, 2), at_ms),
-        partitions_frame([given], at_ms),
-        replicas_frame([given], at_ms),
+        *cycle_frames([given], at_ms, ids=(1, 2)),
         *ends,
     ]
 
@@ -73,7 +70,7 @@ def led_by_1(**more: tuple[int, ...]) -> ShardState:
 
 def shown(state: ShardState) -> dict[str, Any]:
     """The only loss of the partition, as the API has it."""
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    partition = partition_object(state, NOW_MS)
     [loss] = partition["records_lost"]
     return loss
 
@@ -178,26 +175,20 @@ def test_a_log_that_becomes_shorter_under_the_same_leader_and_epoch_is_a_loss():
     assert texts == []
 
 
-def test_a_replica_in_sync_that_lost_its_records_and_leads_then_has_lost_them():
-    """A loss of power takes records that were not flushed, from every replica."""
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_replica_in_sync_that_lost_its_records_and_leads_then_has_lost_them(is_seen):
+    """A loss of power takes records that were not flushed, from every replica.
+
+    If it is not seen before it leads, its first sample ends beyond its last one before the loss.
+    """
     both = part(1, (1, 2), LEADER_ENDS, silent=())
     state = a_state(both, brokers=(1, 2))
     nobody = part(-1, (1, 2), 0, epoch=2, silent=(1, 2))
     state, _ = after(state, nobody, NOW_MS + SECOND)
-    state, _ = after(state, part(-1, (1, 2), 40, epoch=2, silent=(1,)), NOW_MS + 2 * SECOND)
-    state, [text] = after(state, part(2, (2,), 45, epoch=3), NOW_MS + 3 * SECOND, 40)
-    assert "offsets 40 to 99" in text
-    assert shown(state)["cause"] == "shorter_log"
-    assert "records_lost" in open_risks(state)
-
-
-def test_what_is_written_after_the_return_does_not_hide_that_a_replica_lost_its_records():
-    """Its first sample after the return ends beyond its last one before."""
-    both = part(1, (1, 2), LEADER_ENDS, silent=())
-    state = a_state(both, brokers=(1, 2))
-    nobody = part(-1, (1, 2), 0, epoch=2, silent=(1, 2))
-    state, _ = after(state, nobody, NOW_MS + SECOND)
-    state, [text] = after(state, part(2, (2,), 150, epoch=3), NOW_MS + 2 * SECOND, 40)
+    if is_seen:
+        state, _ = after(state, part(-1, (1, 2), 40, epoch=2, silent=(1,)), NOW_MS + 2 * SECOND)
+    now = part(2, (2,), 45 if is_seen else 150, epoch=3)
+    state, [text] = after(state, now, NOW_MS + (3 if is_seen else 2) * SECOND, 40)
     assert "offsets 40 to 99" in text
     assert shown(state)["cause"] == "shorter_log"
     assert "records_lost" in open_risks(state)
@@ -261,7 +252,7 @@ def test_a_rolling_restart_loses_and_cuts_nothing():
     for n, (given, epoch_end, prev_epoch) in enumerate(steps, start=1):
         at_ms = NOW_MS + n * 5 * SECOND
         state, texts = after(state, given, at_ms, epoch_end, prev_epoch)
-        [partition] = partition_objects(state, np.array([0]), at_ms)
+        partition = partition_object(state, at_ms)
         assert (texts, partition["records_lost"], partition["truncations"]) == ([], [], [])
     assert not len(state[RecordsLost])
 
@@ -349,5 +340,5 @@ def test_a_follower_that_truncated_and_later_leads_in_sync_has_not_come_back_wit
     state, _ = after(state, back, NOW_MS + 2 * SECOND)
     state, [text] = after(state, part(1, (1,), 75, epoch=3), NOW_MS + 3 * SECOND, 75, 2)
     assert text.startswith("t-0: at least 15 records lost, offsets 75 to 89")
-    [_, loss] = partition_objects(state, np.array([0]), NOW_MS)[0]["records_lost"]
+    [_, loss] = partition_object(state, NOW_MS)["records_lost"]
     assert loss["cause"] == "acks_1"

@@ -11,21 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.builders import (
-    NOW_MS,
-    Log,
-    Partition,
-    broker_metrics_frame,
-    brokers_frame,
-    configs_frame,
-    partitions_frame,
-    replicas_frame,
-)
-from tests.scope import reported
+from tests.builders import NOW_MS, Log, Partition, broker_metrics_frame, configs_frame
+from tests.cycles import cycle_frames, each_own
 from tests.twin.disks.stage import RECORD, TIERED
-from twin.builtin import CATALOG
 from twin.cluster_rules.remote_storage import RemoteStorage
-from twin.cluster_step import empty_cluster, step_cluster
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.shard_state import ShardState
@@ -95,19 +84,15 @@ def states(
         at_ms = NOW_MS + 1_000 * after_s
         now = [part.at(after_s) for part in parts]
         frames = [
-            brokers_frame(at_ms=at_ms),
+            *cycle_frames(now, at_ms),
             configs_frame({part.topic: part.configs() for part in parts}, at_ms),
-            partitions_frame(now, at_ms),
-            replicas_frame(now, at_ms),
             broker_metrics_frame(measured or {}, at_ms),
         ]
         cycles.append((frames, at_ms))
-    state, found = empty_cluster(CATALOG, "c", shards), []
-    topics = sorted(part.topic for part in parts)
-    for (_, at_ms), of_cycle in zip(cycles, reported(CATALOG, cycles, shards, topics), strict=True):
-        state, _ = step_cluster(state, of_cycle)
-        found.append(((at_ms - NOW_MS) // 1_000, state))
-    return found
+    states = each_own(cycles, sorted(part.topic for part in parts), shards)
+    return [
+        ((at_ms - NOW_MS) // 1_000, state) for (_, at_ms), state in zip(cycles, states, strict=True)
+    ]
 
 
 def is_open(state: ShardState) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.builders import NOW_MS, Log, Partition, a_state, empty, partitions_frame, replicas_frame
+from tests.cycles import listed_frames
 from tests.modules import module_of
 from twin.builtin import catalog
 from twin.declarations.declare import event, rule
@@ -160,7 +161,7 @@ def ending_at(end: int) -> Partition:
 
 def cycle(state: ShardState, end: int, at_ms: int, now_ms: int | None = None) -> ShardState:
     part = ending_at(end)
-    frames = [partitions_frame([part], at_ms), replicas_frame([part], at_ms)]
+    frames = listed_frames([part], at_ms)
     return step(state, frames, at_ms if now_ms is None else now_ms)[0]
 
 
@@ -173,7 +174,7 @@ class TestWhatTheyGet:
         state = cycle(with_rule(Ends, previous), 100, NOW_MS)
         assert state[Ends].number.tolist() == [UNKNOWN]
         part = ending_at(140)
-        for frame in (partitions_frame([part], LATER_MS), replicas_frame([part], LATER_MS)):
+        for frame in listed_frames([part], LATER_MS):
             state, _ = step(state, [frame], LATER_MS)
             assert state[Ends].number.tolist() == [100]
         assert cycle(state, 150, LATER_MS + 1)[Ends].number.tolist() == [140]
@@ -273,7 +274,7 @@ class TestWhatTheyGet:
 
         state = cycle(with_rule(compare), 100, NOW_MS)
         parts = [Partition("a", log=Log(end=7)), ending_at(120)]
-        step(state, [partitions_frame(parts, LATER_MS), replicas_frame(parts, LATER_MS)], LATER_MS)
+        step(state, listed_frames(parts, LATER_MS), LATER_MS)
         assert compared == [([UNKNOWN, 100], [7, 120])]
 
     def test_any_function_can_be_called_with_the_tables_of_a_state(self):

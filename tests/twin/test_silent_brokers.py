@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame
-from tests.scope import reported
-from twin.builtin import CATALOG
+from tests.cycles import each_own
 from twin.cluster_rules.silent_brokers import SilentBrokers
-from twin.cluster_step import empty_cluster, step_cluster
 from twin.declarations.table import NO_BROKER
 from twin.engine.cluster_risks import ClusterRisks
 
@@ -26,10 +24,7 @@ def each_after(seconds: int, shards: int = 1, **brokers):
         told = brokers if at_ms > NOW_MS else {}
         frames = [brokers_frame(at_ms=at_ms, **told), partitions_frame(parts, at_ms)]
         cycles.append((frames, at_ms))
-    states = [empty_cluster(CATALOG, "c", shards)]
-    for of_cycle in reported(CATALOG, cycles, shards, TOPICS):
-        states.append(step_cluster(states[-1], of_cycle)[0])
-    return states[1:]
+    return list(each_own(cycles, TOPICS, shards))
 
 
 @pytest.mark.parametrize("shards", [1, 4, 25])

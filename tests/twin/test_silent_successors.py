@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from streaming.exporter.views.partitions import partition_objects
+from tests.asking import partition_object
 from tests.builders import NOW_MS, Partition, a_state
 from tests.reading import computed
 from twin.engine.shard_state import ShardState
@@ -25,7 +24,7 @@ def after_silence(part: Partition, silent: tuple[int, ...], ms: int, **more: Any
 
 
 def shown(state: ShardState) -> dict[str, Any] | None:
-    [partition] = partition_objects(state, np.array([0]), state.observed_at_ms)
+    partition = partition_object(state)
     return partition["silent_successor"]
 
 

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from streaming.exporter.views.partitions import partition_objects
+from tests.asking import partition_object
 from tests.builders import (
     NOW_MS,
     Log,
     Moved,
     Partition,
     a_state,
-    brokers_frame,
     epoch_ends_frame,
     isr_changes_frame,
     logged_unclean_election_frame,
-    partitions_frame,
-    replicas_frame,
 )
+from tests.cycles import cycle_frames, listed_frames
 from tests.reading import computed, open_risks
 from twin.engine.frames import Frame
 from twin.engine.shard_state import ShardState
@@ -47,9 +44,7 @@ def after(
     """The state after a whole cycle with that partition, and what it tells of such elections."""
     ends = [] if epoch_end is None else [epoch_ends_frame(part, 1, epoch_end, at_ms)]
     frames = [
-        brokers_frame((1, 2), at_ms),
-        partitions_frame([part], at_ms),
-        replicas_frame([part], at_ms),
+        *cycle_frames([part], at_ms, ids=(1, 2)),
         *ends,
         *more,
     ]
@@ -58,7 +53,7 @@ def after(
 
 
 def shown(state: ShardState) -> list[dict[str, Any]]:
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    partition = partition_object(state, NOW_MS)
     elections: list[dict[str, Any]] = partition["unclean_elections"]
     return elections
 
@@ -198,10 +193,20 @@ def test_earlier_elections_that_a_controller_logs_again_at_its_start_say_nothing
     assert (texts, is_open(state)) == ([], False)
 
 
-@pytest.mark.parametrize("member", [{"isr": (1, 2)}, {"elr": (2,)}])
-def test_a_leader_from_the_isr_or_the_elr_is_not_unclean(member):
-    state = a_state(led_by_1(**member), brokers=(1, 2))
-    state, texts = after(state, led_by_2(), NOW_MS + SECOND, 6_000)
+@pytest.mark.parametrize(
+    ("before", "settings", "elected"),
+    [
+        ({"isr": (1, 2)}, {}, {}),
+        ({"elr": (2,)}, {}, {}),
+        ({"silent": ()}, {}, {"isr": (1, 2), "silent": ()}),  # beside the former ISR
+        ({}, {"unclean_leader_election": 0}, {}),
+    ],
+)
+def test_a_leader_from_the_isr_or_the_elr_or_that_must_have_joined_is_not_unclean(
+    before, settings, elected
+):
+    state = a_state(led_by_1(**before), brokers=(1, 2), **settings)
+    state, texts = after(state, led_by_2(**elected), NOW_MS + SECOND, 6_000)
     assert (texts, is_open(state)) == ([], False)
 
 
@@ -210,18 +215,6 @@ def test_a_replica_that_takes_over_by_a_reassignment_had_joined_the_isr_before()
     state = a_state(moving, brokers=(1, 2))
     moved = Partition(replicas=(2,), isr=(2,), leader=2, epoch=2, log=Log(6_100))
     state, texts = after(state, moved, NOW_MS + SECOND, 6_050)
-    assert (texts, is_open(state)) == ([], False)
-
-
-def test_a_replica_that_leads_beside_the_former_isr_had_joined_it():
-    state = a_state(led_by_1(silent=()), brokers=(1, 2))
-    state, texts = after(state, led_by_2(isr=(1, 2), silent=()), NOW_MS + SECOND, 6_000)
-    assert (texts, is_open(state)) == ([], False)
-
-
-def test_a_replica_that_leads_where_unclean_elections_are_off_had_joined_the_isr():
-    state = a_state(led_by_1(), brokers=(1, 2), unclean_leader_election=0)
-    state, texts = after(state, led_by_2(), NOW_MS + SECOND, 6_000)
     assert (texts, is_open(state)) == ([], False)
 
 
@@ -266,7 +259,7 @@ def late(state: ShardState, end: int, **more: Any) -> ShardState:
 
 
 def lost(state: ShardState) -> tuple[int, int, bool]:
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    partition = partition_object(state, NOW_MS)
     [loss] = partition["records_lost"]
     return loss["start_offset"], loss["end_offset"], loss["start_is_exact"]
 
@@ -297,7 +290,7 @@ def test_without_epochs_nothing_is_made_up_of_a_leader_from_the_isr():
     logs = {1: Log(1_000), 2: Log(900)}
     state = a_state(led_by_1(isr=(1, 2), silent=(), logs=logs), brokers=(1, 2))
     state = late(state, 1_500)
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    partition = partition_object(state, NOW_MS)
     assert (partition["records_lost"], shown(state)) == ([], [])
 
 
@@ -306,7 +299,7 @@ def test_a_start_that_is_not_exact_is_said_to_be_about():
     state = a_state(led_by_1(silent=(), logs=logs), brokers=(1, 2))
     state, _ = after(state, led_by_2(1_500), NOW_MS + SECOND)
     at_ms = NOW_MS + SECOND + EPOCH_END_WITHIN_MS
-    frames = [partitions_frame([led_by_2(1_600)], at_ms), replicas_frame([led_by_2(1_600)], at_ms)]
+    frames = listed_frames([led_by_2(1_600)], at_ms)
     _, changes = step(state, frames, at_ms)
     [text] = [c.text for c in changes if c.kind == "records_lost"]
     assert text.startswith("t-0: about 100 records lost, offsets 900 to 999 or beyond")
@@ -318,6 +311,6 @@ def test_a_committed_offset_between_two_bounds_of_the_start_proves_nothing():
     """The start is between 900 and 1500; 950 may be in the new leader's log."""
     logs = {1: Log(1_000, high_watermark=950), 2: Log(900)}
     state = a_state(led_by_1(silent=(), logs=logs), brokers=(1, 2))
-    [partition] = partition_objects(late(state, 1_500), np.array([0]), NOW_MS)
+    partition = partition_object(late(state, 1_500), NOW_MS)
     [loss] = partition["records_lost"]
     assert loss["acknowledged"] == "possible"

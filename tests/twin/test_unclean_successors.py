@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streaming.exporter.views.partitions import partition_objects
+from tests.asking import partition_object
 from tests.builders import (
     NOW_MS,
     Log,
@@ -44,8 +44,7 @@ def tiered(part: Partition, uploaded: tuple[tuple[int, int], ...] = UPLOADED) ->
 
 
 def shown(state: ShardState) -> dict[str, Any]:
-    [partition] = partition_objects(state, np.array([0]), NOW_MS)
-    return partition
+    return partition_object(state, NOW_MS)
 
 
 def test_each_replica_outside_the_isr_says_what_it_would_lose_and_orphan():

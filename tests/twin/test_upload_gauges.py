@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import (
-    NOW_MS,
-    Log,
-    Partition,
-    broker_metrics_frame,
-    brokers_frame,
-    configs_frame,
-    partitions_frame,
-    replicas_frame,
-)
-from tests.scope import reported
-from twin.builtin import CATALOG
-from twin.cluster_step import empty_cluster, step_cluster
+from tests.builders import NOW_MS, Log, Partition, broker_metrics_frame, configs_frame
+from tests.cycles import cycle_frames, own_after
 from twin.tables.state import STALE_METRICS_MS
 from twin.totals import Samples, shard_totals
 
@@ -30,15 +19,11 @@ def metrics(gauges: dict[int, float], shards: int = 1, age_ms: int = 0) -> dict[
     parts = [Partition(topic, 0, (1, 2), log=log) for topic in TOPICS]
     measured = {broker: {"remote_copy_lag_bytes": value} for broker, value in gauges.items()}
     frames = [
-        brokers_frame((1, 2), NOW_MS),
+        *cycle_frames(parts, ids=(1, 2)),
         configs_frame(dict.fromkeys(TOPICS, TIERED), NOW_MS),
-        partitions_frame(parts, NOW_MS),
-        replicas_frame(parts, NOW_MS),
         broker_metrics_frame(measured, NOW_MS - age_ms),
     ]
-    state = empty_cluster(CATALOG, "c", shards)
-    for of_cycle in reported(CATALOG, [(frames, NOW_MS)], shards, TOPICS):
-        state, _ = step_cluster(state, of_cycle[::-1])
+    state = own_after([(frames, NOW_MS)], TOPICS, shards, lambda frames: frames[::-1])
     return dict(shard_totals(state).samples)
 
 

@@ -6,17 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.builders import (
-    NOW_MS,
-    Log,
-    Partition,
-    brokers_frame,
-    configs_frame,
-    partitions_frame,
-    replicas_frame,
-)
+from tests.builders import NOW_MS, Log, Partition, configs_frame
+from tests.cycles import cycle_frames
 from tests.log_dir_frames import Directory, log_dirs_frame
-from tests.scope import reported
 from twin.builtin import CATALOG
 from twin.cluster_rules.disks.disk_full import DiskForecasts
 from twin.cluster_step import empty_cluster, reports, step_cluster
@@ -101,24 +93,12 @@ def cycles(
         now = [part.at(after_s, is_tiered=part.topic in tiered) for part in parts]
         yield (
             [
-                brokers_frame(at_ms=at_ms),
+                *cycle_frames(now, at_ms),
                 configs_frame(configs, at_ms),
-                partitions_frame(now, at_ms),
-                replicas_frame(now, at_ms),
                 log_dirs_frame(disks(after_s, now), at_ms),
             ],
             at_ms,
         )
-
-
-def played(
-    of_cycles: Iterable[tuple[list[Frame], int]], topics: Sequence[str], shards: int = 1
-) -> Iterator[ShardState]:
-    """The cluster's own shard after each cycle."""
-    state = empty_cluster(CATALOG, "c", shards)
-    for frames in reported(CATALOG, list(of_cycles), shards, topics):
-        state, _ = step_cluster(state, frames)
-        yield state
 
 
 def one_shard(of_cycles: Iterable[tuple[list[Frame], int]]) -> tuple[ShardState, ShardState]:

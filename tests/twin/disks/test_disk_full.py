@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import Partition
+from tests.cycles import own_after
 from tests.log_dir_frames import Directory
 from tests.twin.disks.stage import (
     HOUR_S,
@@ -20,7 +21,6 @@ from tests.twin.disks.stage import (
     cycles,
     forecast,
     open_risks,
-    played,
     volumes,
 )
 
@@ -32,7 +32,7 @@ def after(
     of_cycles = cycles(
         parts, volumes(free_gb, beside_mb_per_s=beside_mb_per_s), configs or {"t": PLAIN}, seconds
     )
-    *_, state = played(of_cycles, sorted({part.topic for part in parts}), shards)
+    state = own_after(of_cycles, sorted({part.topic for part in parts}), shards)
     return state
 
 
@@ -57,7 +57,7 @@ def test_a_log_that_grows_much_within_the_minute_of_the_sums_is_judged_all_the_s
 
     short = TIERED | {"local_retention_ms": 20_000, "segment_bytes": MB}
     of_cycles = cycles([Growing(keeps_s=20)], disks, {"t": short}, [0, 10, 70, 80, 110])
-    *_, state = played(of_cycles, ["t"])
+    state = own_after(of_cycles, ["t"])
     assert forecast(state)["full_at_latest_ms"] == math.inf
 
 
@@ -109,7 +109,7 @@ def test_a_load_of_some_minutes_is_no_page():
         *cycles([calm], volumes(400), {"t": PLAIN, "u": PLAIN}, quiet),
         *cycles([calm, loaded], volumes(400), {"t": PLAIN, "u": PLAIN}, MINUTES[-2:]),
     ]
-    *_, state = played(iter(frames), ["t", "u"])
+    state = own_after(iter(frames), ["t", "u"])
     assert forecast(state)["full_at_latest_ms"] < 4
     assert open_risks(state) == set()
 
@@ -162,7 +162,7 @@ def test_a_disk_of_unknown_size_has_no_forecast():
     def unknown(after_s: float, parts: Sequence[Partition]) -> list[Directory]:
         return [Directory(1, 0, -1, -1, replicas=parts[0].log.size_bytes)]
 
-    *_, state = played(cycles([Growing()], unknown, {"t": PLAIN}, MINUTES), ["t"])
+    state = own_after(cycles([Growing()], unknown, {"t": PLAIN}, MINUTES), ["t"])
     with pytest.raises(ValueError, match="not enough values"):
         forecast(state)
     assert open_risks(state) == set()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.builders import NOW_MS, configs_frame, empty, partitions_frame, replicas_frame
+from tests.builders import NOW_MS, configs_frame, empty
+from tests.cycles import listed_frames
 from tests.twin.test_remote_storage import AWAY_S, PER_S, Uploading
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.tiering.last_uploads import LastUploads
@@ -21,8 +22,7 @@ def rates(part: Uploading, seconds: int) -> dict[int, float]:
         now, at_ms = [part.at(after_s)], NOW_MS + 1_000 * after_s
         frames = [
             configs_frame({part.topic: part.configs()}, at_ms),
-            partitions_frame(now, at_ms),
-            replicas_frame(now, at_ms),
+            *listed_frames(now, at_ms),
         ]
         state, _ = step(state, frames, at_ms)
         [found[after_s]] = state[LastUploads].records_per_s_now(state[Leaders], np.array([0]))
