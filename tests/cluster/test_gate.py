@@ -17,7 +17,7 @@ from streaming.bus.reader import Reader
 from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
 from streaming.lab.local_cluster import LocalCluster
-from streaming.questions.gate.restart import RestartAnswer, judge
+from streaming.questions.gate.restart import RestartVerdict, judge
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, GateConfig
 from streaming.runtime.deadline import Deadline
 from tests.builders import Partition, a_state
@@ -48,7 +48,7 @@ def watch(cluster: LocalCluster) -> Iterator[Watch]:
         yield twin
 
 
-def verdict(watch: Watch, broker: int) -> RestartAnswer:
+def verdict(watch: Watch, broker: int) -> RestartVerdict:
     """The gate's answer for what the twin sees now; topics of other tests may have one replica."""
     store = SnapshotStore(CATALOG, watch.state.cluster, 1)
     store.take_snapshot(record.key(watch.state.cluster, 0), codec.encode(watch.look()))
@@ -56,12 +56,16 @@ def verdict(watch: Watch, broker: int) -> RestartAnswer:
     return judge(store.publish(), [broker], Terms(allowed=allowed), time.time_ns() // 1_000_000)
 
 
-def mine(answer: RestartAnswer) -> dict[Reason, list[str]]:
+def against(answer: RestartVerdict) -> set[Reason]:
+    return {Reason(given["meaning"]) for given in answer.reasons}
+
+
+def mine(answer: RestartVerdict) -> dict[Reason, list[str]]:
     """The reasons that name the test's topic, a broker or a controller."""
     return {
-        reason: names
-        for reason, all_names in answer.reasons.items()
-        if (names := [n for n in all_names if n.startswith((TOPIC, "broker", "controller"))])
+        Reason(given["meaning"]): names
+        for given in answer.reasons
+        if (names := [n for n in given["names"] if n.startswith((TOPIC, "broker", "controller"))])
     }
 
 
@@ -81,11 +85,11 @@ def test_a_restart_that_is_called_safe_harms_no_partition_and_the_next_one_must_
         assert {Reason.BROKER_OUT, Reason.BROKER_NOT_IN_SYNC, Reason.UNDER_MIN_ISR} <= set(reasons)
         assert len(reasons[Reason.UNDER_MIN_ISR]) == 6
         until(
-            lambda: Reason.QUORUM in verdict(watch, 2).reasons,
+            lambda: Reason.QUORUM in against(verdict(watch, 2)),
             30,
             "two of three controllers are left, and the gate gives one of them away",
         )
-        assert Reason.QUORUM not in verdict(watch, 3).reasons
+        assert Reason.QUORUM not in against(verdict(watch, 3))
     finally:
         cluster.start()
         await_in_sync(cluster)
