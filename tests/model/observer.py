@@ -50,8 +50,8 @@ class Memory:
     hit_committed: dict[int, bool] = field(default_factory=dict)  # by the time of the loss
     doubts_at_ms: set[int] = field(default_factory=set)  # such a replica led
     committed: int | None = None
-    committed_at_ms: int = 0
-    committed_moves: bool = False
+    committed_read_at_ms: int = 0
+    committed_since_ms: int | None = None  # stands still since then; None: it has just changed
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,19 @@ class Observer:
         return epoch_ends
 
     def _read_group(self, partition: PlainPartition, memory: Memory) -> None:
-        """Before the log ends of the same cycle, so an offset is never of later records."""
-        memory.committed_moves = memory.committed not in (None, partition.committed)
-        memory.committed, memory.committed_at_ms = partition.committed, self.now_ms - 1
+        """Before the log ends of the same cycle, so an offset is never of later records.
+
+        What the leader said before the last reading is too old to compare with.
+        """
+        leader, read_at_ms = partition.leader, memory.committed_read_at_ms
+        has_moved = memory.committed not in (None, partition.committed)
+        answered_at_ms = memory.answered_at_ms.get(leader, 0)
+        goes_on = leader in self.answering or answered_at_ms > read_at_ms
+        if has_moved:
+            memory.committed_since_ms = None
+        elif memory.committed_since_ms is None or leader == NOBODY or not goes_on:
+            memory.committed_since_ms = self.now_ms
+        memory.committed, memory.committed_read_at_ms = partition.committed, self.now_ms - 1
 
     def _ask(self, p: PlainPartition, memory: Memory) -> EpochEnd | None:
         was_in_doubt = set(memory.in_doubt)
@@ -205,14 +215,15 @@ class Observer:
         return {"broker": broker, "since_ms": since_ms, "then": then, "outcome": outcome}
 
     def is_group_ahead(self, p: PlainPartition) -> bool:
-        """The group is beyond the log end, by an answer of the leader after its offset was read.
+        """The group is beyond the log end, as its leader says since the offset stands still.
 
         An offset that has just changed may be of records that were appended meanwhile.
         """
         memory = self.memory[p.number]
-        if p.leader == NOBODY or memory.committed is None or memory.committed_moves:
+        since_ms = memory.committed_since_ms
+        if p.leader == NOBODY or memory.committed is None or since_ms is None:
             return False
-        if memory.answered_at_ms[p.leader] <= memory.committed_at_ms:
+        if memory.answered_at_ms[p.leader] <= since_ms:
             return False
         return memory.committed > len(memory.answers[p.leader])
 
