@@ -57,10 +57,10 @@ class _Remembering(FakeBroker):
         self.request_bytes = self.response_bytes = 0
         super().__init__(node, world, cluster)
 
-    def _answer(self, frame: bytes) -> bytes | None:
+    def _answer(self, frame: bytes, is_first: bool) -> bytes | None:
         request = frame[:4] + frame[8:]  # all but the correlation id
         if request not in self.responses:
-            self.responses[request] = super()._answer(frame) or b""
+            self.responses[request] = super()._answer(frame, is_first) or b""
             self.asked.clear()
         answer = self.responses[request]
         self.request_bytes += len(frame)

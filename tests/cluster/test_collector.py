@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
-from streaming.bus import bus_topics
+from streaming.bus import bus_topics, record
 from streaming.bus.reader import Reader
 from streaming.collector.cycle.collector import Collector, run
 from streaming.collector.cycle.observation import ObservationEncoder
@@ -372,9 +372,9 @@ def test_what_runs_arrives_on_the_bus_under_its_shards_key(
 
         until(all_there)
     cycles: dict[int, set[int]] = {}
-    for record in records:
-        for frame in frames.decode(record.value or b"").frames:
-            assert record.key == record.key("real", frame.header.shard)
+    for sent in records:
+        for frame in frames.decode(sent.value or b"").frames:
+            assert sent.key == record.key("real", frame.header.shard)
             cycles.setdefault(frame.header.cycle, set()).add(frame.header.shard)
     assert cycles == {cycle: set(range(4)) for cycle in (1, 2, 3)}
     assert bus_topics.recorded_shards(config) == 4

@@ -155,7 +155,7 @@ def written_to(cluster: LocalCluster, topic: str) -> Iterator[None]:
 
 def led_by_4(twin: Pipeline, topic: str) -> None:
     """A new topic, since others have lost replicas before; 5 follows."""
-    BrokerClient(twin.cluster_step).create(topic, [[4, 5]], {"min.insync.replicas": "1"})
+    BrokerClient(twin.cluster).create(topic, [[4, 5]], {"min.insync.replicas": "1"})
     until(lambda: twin.partition(topic, 0), SOON_S, "the twin does not know the topic")
 
 
@@ -273,27 +273,27 @@ def standing_still(
 ) -> Iterator[None]:
     """The same, and the leader goes on standing still until the end."""
     led_by_4(twin, topic)
-    client = BrokerClient(twin.cluster_step)
+    client = BrokerClient(twin.cluster)
 
     def isr() -> frozenset[int]:
         return client.partition(1, topic).isr
 
-    with closing(_producer(twin.cluster_step)) as producer:
+    with closing(_producer(twin.cluster)) as producer:
         for _ in range(10):
             producer.send(topic, b"x", partition=0).get(SOON_S)
         # The leader gets a record that the follower asks for only once the leader stands still.
-        twin.cluster_step.pause(5)
+        twin.cluster.pause(5)
         producer.send(topic, b"x", partition=0).get(SOON_S)
     with leader_stops:
         assert isr() == {4, 5}
-        twin.cluster_step.resume(5)
+        twin.cluster.resume(5)
         until(lambda: isr() == {4}, 3 * LAG_S, "5 is still in the ISR")
         yield
 
 
 def test_a_fetch_in_the_request_queue_would_not_have_kept_its_follower(twin: Pipeline) -> None:
     """KIP-501: solution 1 does not help a fetch that no request handler has taken."""
-    stdout = twin.cluster_step.layout.folder(4) / "stdout.log"
+    stdout = twin.cluster.layout.folder(4) / "stdout.log"
     asked_by_5(twin, FAULT, stopped(stdout, "data-plane-kafka-request-handler"))
     [shrink] = until(lambda: judged(twin, FAULT), SOON_S, "the twin does not judge the shrink")
     print(json.dumps(shrink))
@@ -312,7 +312,7 @@ def test_a_fetch_in_the_request_queue_would_not_have_kept_its_follower(twin: Pip
 
 def test_a_fetch_that_the_leader_works_on_would_have_kept_its_follower(twin: Pipeline) -> None:
     """KIP-501: a request handler has taken the fetch when the leader's reads stand still."""
-    stdout = twin.cluster_step.layout.folder(4) / "stdout.log"
+    stdout = twin.cluster.layout.folder(4) / "stdout.log"
     asked_by_5(twin, READS, stopped_in(stdout, "kafka.server.ReplicaManager", "readFromLog"))
     # First, since it ends SLOW_FETCH_KEPT_MS after the fetch, which the rest may outlast.
     until(lambda: twin.partition(READS, 0)["handover_kip501"]["leader"] == 5, SOON_S,
@@ -344,7 +344,7 @@ def test_the_example_of_kip_501_is_a_slow_leader_that_would_hand_over(twin: Pipe
             bool(left) and partition["observed_at_ms"] - left[0]["at_ms"] > STUCK_AFTER_MS + 5_000
         )
 
-    stdout = twin.cluster_step.layout.folder(4) / "stdout.log"
+    stdout = twin.cluster.layout.folder(4) / "stdout.log"
     reads = stopped_in(stdout, "kafka.server.ReplicaManager", "readFromLog")
     with standing_still(twin, EXAMPLE, reads):
         until(lasts, SOON_S, "the twin does not see the shrink")
@@ -367,11 +367,11 @@ def test_the_example_of_kip_501_is_a_slow_leader_that_would_hand_over(twin: Pipe
 
 def test_a_follower_that_stood_still_is_a_slow_follower(twin: Pipeline) -> None:
     led_by_4(twin, BEHIND)
-    with written_to(twin.cluster_step, BEHIND):
+    with written_to(twin.cluster, BEHIND):
         time.sleep(2)
-        twin.cluster_step.pause(5)
+        twin.cluster.pause(5)
         time.sleep(2 * LAG_S)  # thrown out after 3 to 4.5 s; fenced, it would be dead after 8.5 s
-        twin.cluster_step.resume(5)
+        twin.cluster.resume(5)
         until(lambda: shrinks(twin, BEHIND), SOON_S, "the twin knows of no shrink")
         until(lambda: shrinks(twin, BEHIND)[0]["rejoined_at_ms"], SOON_S, "it does not come back")
         until(lambda: explained(twin, BEHIND), SOON_S, "no event")
@@ -385,7 +385,7 @@ def test_a_follower_that_stood_still_is_a_slow_follower(twin: Pipeline) -> None:
 
 def remote_ends_agree(twin: Pipeline) -> bool:
     """The twin has the end of the remote log of each partition that its leader has."""
-    client = BrokerClient(twin.cluster_step)
+    client = BrokerClient(twin.cluster)
     leader = client.partitions(1, [LOG])
     kafka = {
         (LOG, n): client.offset(leader[LOG, n].leader, LOG, n, LATEST_TIERED) for n in PARTITIONS
@@ -401,7 +401,7 @@ def test_remote_segments_of_a_real_topic_end_where_its_leaders_say(
     until(lambda: twin.partition(LOG, 0)["remote_segments"]["gap_start_offset"] is None, 5, "a gap")
 
     # Deletion moves the log start, and remote segments below it go.
-    admin = KafkaAdminClient(bootstrap_servers=twin.cluster_step.bootstrap)
+    admin = KafkaAdminClient(bootstrap_servers=twin.cluster.bootstrap)
     admin.delete_records({TopicPartition(LOG, 0): 150}, timeout_ms=20_000)
     admin.close()
     until(
@@ -418,9 +418,9 @@ def test_a_consumer_of_old_records_is_seen_at_the_broker_that_reads_them(
     def rate(broker: int) -> float | None:
         return twin.metrics().value("broker_remote_fetch_requests_per_second", broker=broker)
 
-    leader = BrokerClient(twin.cluster_step).partition(1, LOG, 1).leader
+    leader = BrokerClient(twin.cluster).partition(1, LOG, 1).leader
     until(lambda: rate(leader) == 0, SOON_S, "its reads from remote storage are not known")
-    consumer = KafkaConsumer(bootstrap_servers=twin.cluster_step.bootstrap, group_id=None,
+    consumer = KafkaConsumer(bootstrap_servers=twin.cluster.bootstrap, group_id=None,
                              auto_offset_reset="earliest", max_poll_records=20)  # fmt: skip
     place = TopicPartition(LOG, 1)
     consumer.assign([place])
@@ -451,9 +451,9 @@ def test_a_topic_that_is_deleted_takes_its_remote_segments_along(
     def counted() -> set[str]:
         return {topic for topic, _ in twin.metrics().by_partition("remote_log_bytes")}
 
-    produce(twin.cluster_step, GONE, 200)
+    produce(twin.cluster, GONE, 200)
     until(lambda: {GONE, LOST} <= counted(), 60, "their segments are not counted")
-    admin = KafkaAdminClient(bootstrap_servers=twin.cluster_step.bootstrap)
+    admin = KafkaAdminClient(bootstrap_servers=twin.cluster.bootstrap)
     admin.delete_topics([GONE, LOST], timeout_ms=20_000)
     admin.close()
     until(lambda: not {GONE, LOST} & counted(), 30, "their segments are still counted")

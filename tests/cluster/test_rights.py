@@ -40,6 +40,7 @@ from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from streaming.runtime.deadline import Deadline
 from tests.cluster.conftest import running
 from tests.waiting import until
+from twin.declarations.table import NO_BROKER
 
 pytestmark = pytest.mark.cluster
 
@@ -217,7 +218,7 @@ def test_a_plan_without_the_right_is_one_line_and_with_it_is_applied(
         admin.create_acls([describe])
         live = until(lambda: _read(plans), 10, "the right to describe does not help")
         same = PlannedChange(
-            "data", live.topic_id, 0, live.replicas, live.replicas, 1, live.leader_epoch
+            "data", live.topic_id, 0, live.replicas, live.replicas, 1, live.leader_epoch, NO_BROKER
         )
         with pytest.raises(NotAllowed, match="ALTER on the cluster is not granted"):
             plans.reorder(same, within_s=5)

@@ -129,7 +129,7 @@ def test_what_a_restart_costs_consumers_is_said_and_is_no_reason_against_it():
     read = [Group("g", [(part, 50)])]
     state = step(state, [groups_frame(read), group_offsets_frame(read)], NOW_MS)[0]
     answer = judge(a_store(state).view, [1], Terms(), NOW_MS)
-    assert Reason.COLD not in answer.reasons
+    assert Reason.COLD not in [Reason(given["meaning"]) for given in answer.reasons]
     (group,) = answer.data()["groups"]
     assert (group["group"], group["remote_records"], group["remote_bytes"]) == ("g", 40, 400)
     assert "  1 group of consumers is hurt; it reads 400 B more from remote storage." in (
