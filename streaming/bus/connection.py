@@ -1,4 +1,4 @@
-"""What all clients of the bus have in common: how they connect, and how they fail."""
+"""How clients of the bus connect, and how their errors are worded."""
 
 from __future__ import annotations
 

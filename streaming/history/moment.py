@@ -30,7 +30,7 @@ _HOW: Final = "not a moment; write 2026-11-24T03:12:00Z, or -15m for a time ago"
 
 
 class MomentError(UserError):
-    """There is no answer for that moment; the message says why in one line."""
+    """The past has no state for that moment; the message says why in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,6 @@ def _unix_ms(text: str) -> int:
 
 
 def how_known(complete: bool, filled: bool) -> str:
-    """What to append to the time of a past state that was computed or is incomplete."""
+    """The suffix of the time of a past state that was computed or is incomplete."""
     how = ", computed from observations, since it was not archived" if filled else ""
     return how if complete else f"{how}, of which not all was recorded"

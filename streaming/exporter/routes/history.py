@@ -36,7 +36,7 @@ OF_PAST: Final[dict[str, Any]] = {
     },
     "runs": Runs.OF_PAST,
 }
-"""What endpoints about the whole past have in common."""
+"""Fields of every endpoint that reads the past as a whole."""
 
 
 @endpoint(
@@ -56,7 +56,7 @@ def diff(
     limit: Annotated[int, limit("partitions, brokers and topics")] = DEFAULT_ROWS,
     offset: Annotated[int, offset("partitions")] = 0,
 ) -> Differences:
-    """What differs between two moments."""
+    """The difference between two moments."""
     past = past_of(source)
     from_ms, to_ms = between(source, past, from_, to)
     with refusing(FROM):

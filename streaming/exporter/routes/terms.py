@@ -19,7 +19,7 @@ def _allows(name: str) -> InputParameter:
 
 @dataclass(frozen=True, slots=True)
 class GivenTerms:
-    """What a restart must satisfy, as it is given in a URL."""
+    """The terms of a restart, as parameters of a URL."""
 
     since: Annotated[int, SINCE] = UNKNOWN
     margin: Annotated[

@@ -1,4 +1,4 @@
-"""What differs between two moments, as plain data."""
+"""The difference between two moments, as plain data."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class TopicDifference:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What differs between two moments."""
+    """The difference between two moments."""
 
     before: ComparedMoment
     after: ComparedMoment
@@ -157,7 +157,7 @@ class Differences:
 
 
 def differences_of(before: PastView, after: PastView, limit: int, offset: int = 0) -> Differences:
-    """What differs between two moments of one past, and a page of the partitions."""
+    """The difference between two moments of one past, with a page of its partitions."""
     was, now = ({s.shard: s for s in each.view.states} for each in (before, after))
     both = sorted(was.keys() & now.keys())
     parts = [differences.difference(was[shard], now[shard]) for shard in both]

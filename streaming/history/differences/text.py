@@ -1,4 +1,4 @@
-"""What differs between two moments, in sentences and a table."""
+"""The difference between two moments, in sentences and a table."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _blast(scan: Scan, lost: LostRecords, groups: SufferingGroups) -> BlastRadiu
 
 
 def _not_known(events: Events, scan: Scan, groups: SufferingGroups, timeline: Told) -> list[str]:
-    """What the report may lack, in sentences."""
+    """Sentences about data that the report may lack."""
     lines: list[str] = []
     for gap in scan.gaps[:_NAMED]:
         lines.append(
