@@ -334,7 +334,7 @@ def test_a_kafka_of_long_ago_gives_what_it_knows(cluster: FakeCluster) -> None:
     }
     problems = asker.collector.problems
     assert {problem.error for problem in problems} == {NOT_OFFERED}
-    assert {problem.source for problem in problems} >= {
+    assert {problem.source for problem in problems} == {
         "reassignments",
         "eligible leader replicas",
         "local start timestamps",
