@@ -61,6 +61,7 @@ class ClusterConfig(_Section, frozen=True):
     name: Annotated[str, like("[^/]+", "be a text without '/': it labels every series")] = "kafka"
     bootstrap: NotEmpty = "127.0.0.1:9092"
     one_replica_topics: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     client: dict[str, str | int | bool | float] = msgspec.field(default_factory=dict)
 
 
@@ -293,6 +294,12 @@ class GrafanaConfig(_Section, frozen=True):
     timeout_ms: Annotated[int, at_least(100)] = 5_000
 
 
+class FleetConfig(_Section, frozen=True):
+    """Where clusters are configured beside ``[clusters.NAME]``: a folder with a file of each."""
+
+    folder: str = ""
+
+
 class HealthConfig(_Section, frozen=True):
     """The folder of liveness files; empty: none are written."""
 
@@ -335,6 +342,7 @@ class Config(_Section, frozen=True):
     metrics: MetricsConfig = MetricsConfig()
     grafana: GrafanaConfig = GrafanaConfig()
     health: HealthConfig = HealthConfig()
+    fleet: FleetConfig = FleetConfig()
 
     @property
     def bus_bootstrap(self) -> str:
