@@ -110,7 +110,7 @@ def _run(config: Config, stop: threading.Event, metrics: ProgramMetrics) -> None
             files = ClientFiles(config.bus_client)
             query = start(spark, config, batches)
             try:
-                _watch(query, batches, until_end(stop, files), config)
+                _watch(query, batches, until_end(stop, files.are_renewed), config)
             finally:
                 end_batch_and_stop(query)
 

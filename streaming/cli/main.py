@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from streaming.runtime.config import Config, ConfigError
-from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.loading import load, load_all
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 
@@ -95,6 +95,14 @@ def _of_program(ctx: click.Context) -> Config:
     return config
 
 
+def _of_all_clusters(ctx: click.Context) -> list[Config]:
+    """The same for each cluster, or for the one that ``--cluster`` names."""
+    from streaming.runtime.logs import say_what_wins
+
+    say_what_wins(ctx.obj)
+    return [*load_all(ctx.obj).values()]
+
+
 @main.command()
 @click.pass_context
 def collector(ctx: click.Context) -> None:
@@ -114,7 +122,7 @@ def query(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         from streaming.query.twin_query import run
 
-        run(_of_program(ctx))
+        run(_of_all_clusters(ctx))
 
 
 @query.command()

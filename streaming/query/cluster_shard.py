@@ -1,4 +1,4 @@
-"""The cluster's own shard in the driver: steps it after each batch, and writes its snapshot.
+"""Each cluster's own shard in the driver: steps it after each batch, and writes its snapshot.
 
 A batch's tasks return the reports of their shards as rows without a topic: Spark collects them
 while it runs the batch (``observe``) and puts them into its progress report. So reports need
@@ -14,7 +14,7 @@ reports are lost: the next cycle brings newer ones.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import structlog
@@ -48,8 +48,34 @@ def without_reports(output: DataFrame) -> DataFrame:
     )
 
 
+class ClusterShards:
+    """The own shards of all clusters that a query watches."""
+
+    def __init__(self, configs: Iterable[Config]) -> None:
+        """Continue each from its newest snapshot on the bus.
+
+        Raises:
+            BusError: the bus cannot be reached.
+        """
+        self._shards = {config.cluster.name: ClusterShard(config) for config in configs}
+        self._kinds = next(iter(self._shards.values())).kinds
+
+    def take(self, progress: Mapping[str, Any]) -> None:
+        """Step the shards after a batch that has ended, by Spark's report of it."""
+        reported: dict[str, list[Frame]] = {}
+        for frame in reports_of(progress, self._kinds):
+            reported.setdefault(frame.header.cluster, []).append(frame)
+        for name, shard in self._shards.items():
+            shard.step(reported.get(name, []))
+
+    def close(self) -> None:
+        """Send buffered messages, and disconnect."""
+        for shard in self._shards.values():
+            shard.close()
+
+
 class ClusterShard:
-    """Takes the reports of batches; keeps the state, and sends snapshots and events."""
+    """Takes the reports of one cluster; keeps the state, and sends snapshots and events."""
 
     def __init__(self, config: Config) -> None:
         """Continue from the newest snapshot on the bus.
@@ -68,9 +94,13 @@ class ClusterShard:
             log.warning("unavailable", what="the cluster's own shard", why=str(error),
                         without="its memory: it begins anew")  # fmt: skip
 
-    def take(self, progress: Mapping[str, Any]) -> None:
-        """Step the shard after a batch that has ended, by Spark's report of it."""
-        reported = [*reports_of(progress, self._state.catalog.observations)]
+    @property
+    def kinds(self) -> frames.Kinds:
+        """The kinds of reports that it takes."""
+        return self._state.catalog.observations
+
+    def step(self, reported: Iterable[Frame]) -> None:
+        """Step the shard with what the cluster's other shards reported."""
         try:
             after, changes = step_cluster(self._state, reported)
             if after is self._state:

@@ -7,7 +7,8 @@ comes from the observations, so a repeated batch gives the same result.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
@@ -43,15 +44,23 @@ Entry = tuple[Frame, Row]  # a frame and the record that contained it
 Refused = list[tuple[Row, InvalidFrame]]
 
 
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The number of shards of a cluster, and the topics of its snapshots and events."""
+
+    shards: int
+    snapshots: str
+    events: str
+
+
 class TwinProcessor(StatefulProcessor):
     """Keeps the state and the remote segments of each shard; a shard has one key
     (``state_keys``)."""
 
-    def __init__(
-        self, shards: int, snapshots: str, events_topic: str, proposals: tuple[str, ...]
-    ) -> None:
-        self._shards, self._snapshots, self._events = shards, snapshots, events_topic
-        self._proposals = proposals
+    def __init__(self, clusters: Mapping[str, Destination], proposals: tuple[str, ...]) -> None:
+        """What is not of one of these clusters goes to the first: it says that it is refused."""
+        self._clusters, self._proposals = dict(clusters), proposals
+        self._to = next(iter(clusters.values()))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark once for each task; makes the catalog on the task's machine."""
@@ -66,6 +75,7 @@ class TwinProcessor(StatefulProcessor):
         """Rows of one shard: (key, value, topic, partition, offset, timestamp_ms) as in Kafka."""
         first = next(rows)
         shard_key = first.key
+        self._to = self._destination(shard_key)
         records = ((row, bytes(row.value)) for row in chain([first], rows))
         batch = sorted_frames(records, self._catalog.observations)
         stored = yield from self._stored_state(shard_key)
@@ -85,13 +95,17 @@ class TwinProcessor(StatefulProcessor):
         if state is None or state is before:
             return
         for message_key, message in self._states.store(shard_key, stored, state):
-            yield Row(topic=self._snapshots, key=message_key, value=message)
+            yield Row(topic=self._to.snapshots, key=message_key, value=message)
 
     def close(self) -> None:
         """Nothing to give back."""
 
+    def _destination(self, shard_key: str) -> Destination:
+        first = next(iter(self._clusters.values()))
+        return self._clusters.get(shard_key.rpartition("/")[0], first)
+
     def _empty(self, cluster: str, shard: int) -> ShardState:
-        return ShardState.empty(self._catalog, cluster, shard, self._shards)
+        return ShardState.empty(self._catalog, cluster, shard, self._to.shards)
 
     def _stored_state(self, shard_key: str) -> Generator[Row, None, StoredState | None]:
         """The state stored by Spark. Unreadable parts are reported as events and are not fatal."""
@@ -132,7 +146,7 @@ class TwinProcessor(StatefulProcessor):
         if not entries and (state is None or state.partitions <= had):
             return state
         stored = store = yield from self._stored_segments(shard_key)
-        usable, refused = usable_remote(shard_key, self._shards, entries)
+        usable, refused = usable_remote(shard_key, self._to.shards, entries)
         changes: list[Change] = []
         if state is None:
             for frame in usable:
@@ -160,4 +174,4 @@ class TwinProcessor(StatefulProcessor):
             yield Row(topic=REPORTS, key=shard_key, value=frames.join(encoded))
 
     def _event(self, key: str, value: bytes) -> Row:
-        return Row(topic=self._events, key=key, value=value)
+        return Row(topic=self._to.events, key=key, value=value)

@@ -86,7 +86,7 @@ def _measure(path: Path) -> None:
     simulated = Simulated(REPLICAS, SHARDS)
     with (
         spark_session(config) as spark,
-        stopped_at_end(twin_query.start(spark, config)) as query,
+        stopped_at_end(twin_query.start(spark, [config])) as query,
         Sender(config, buffer_bytes=1 << 30) as sender,
         Reader(config, [bus_topics.topics(config).snapshots], "end") as reader,
         _archive(path) as pid,

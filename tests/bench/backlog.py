@@ -53,7 +53,7 @@ def _caught_up(bootstrap: str, home: Path, max_offsets: int) -> None:
         Reader(config, [bus_topics.topics(config).snapshots], "end") as reader,
     ):
         began = time.monotonic()
-        with stopped_at_end(twin_query.start(spark, config)) as query:
+        with stopped_at_end(twin_query.start(spark, [config])) as query:
             used = until_written(reader, query, SHARDS, at_ms)
             seconds = time.monotonic() - began
     about = {"replicas": simulated.replicas, "cycles": CYCLES, "bytes": waiting,

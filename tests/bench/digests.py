@@ -21,7 +21,7 @@ import numpy as np
 from pyspark.sql import Row
 from pyspark.sql.streaming import TwsTester
 
-from streaming.query.processor import TwinProcessor
+from streaming.query.processor import Destination, TwinProcessor
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER, ReplicaTable
@@ -85,7 +85,7 @@ def of_cluster(seed: int, cycles: int) -> tuple[str, int, int]:
         fetches=bool(seed % 2), tier=seed % 5 == 0,
     )  # fmt: skip
     shard, reader, digest = SimulatedShard(shape, seed), Reader(), hashlib.sha256()
-    tester = TwsTester(TwinProcessor(1, "snapshots", "events", tuple(PROPOSALS)))
+    tester = TwsTester(TwinProcessor({"": Destination(1, "snapshots", "events")}, tuple(PROPOSALS)))
     offset = events = size = 0
     for cycle, observed in enumerate(shard.run(cycles, START_MS)):
         if cycle % 17 == 11:

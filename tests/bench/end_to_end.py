@@ -88,7 +88,7 @@ def _twin(bootstrap: str, home: Path, replicas: int, cycles: int) -> float:
     written_bytes: list[dict[str, int]] = []
     with (
         spark_session(config) as spark,
-        stopped_at_end(twin_query.start(spark, config)) as query,
+        stopped_at_end(twin_query.start(spark, [config])) as query,
         Sender(config, buffer_bytes=1 << 30) as sender,
         Reader(config, [names.snapshots], "end") as reader,
     ):

@@ -154,7 +154,7 @@ def end_one():
             return active["kafka-twin"].stop()
 threading.Thread(target=end_one, daemon=True).start()
 try:
-    run(load(Path(sys.argv[1])))
+    run([load(Path(sys.argv[1]))])
 except QueryError as error:
     print(error)
 print(len(spark.streams.active), "active;", spark.range(3).count(), "rows")

@@ -98,10 +98,12 @@ def test_the_query_comes_to_the_same_states():
     from pyspark.sql.streaming import TwsTester
 
     from streaming.bus.chains import Chain
-    from streaming.query.processor import TwinProcessor
+    from streaming.query.processor import Destination, TwinProcessor
     from twin.engine import updates
 
-    tester = TwsTester(TwinProcessor(SHARDS, "snapshots", "events", tuple(PROPOSALS)))
+    tester = TwsTester(
+        TwinProcessor({"": Destination(SHARDS, "snapshots", "events")}, tuple(PROPOSALS))
+    )
     chain = Chain()
     for cycle in range(12):
         message = recording().messages[cycle * SHARDS][1]

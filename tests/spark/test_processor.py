@@ -17,7 +17,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import TwsTester
 
 from streaming.bus.chains import Chain
-from streaming.query.processor import TwinProcessor
+from streaming.query.processor import Destination, TwinProcessor
 from streaming.query.state import memory
 from tests.builders import (
     NOW_MS,
@@ -58,7 +58,9 @@ LATER_MS = NOW_MS + 5_000
 
 
 def a_tester(shards: int = 1) -> TwsTester:
-    return TwsTester(TwinProcessor(shards, "snapshots", "events", tuple(PROPOSALS)))
+    return TwsTester(
+        TwinProcessor({"": Destination(shards, "snapshots", "events")}, tuple(PROPOSALS))
+    )
 
 
 def rows(*messages: bytes, first_offset: int = 0, key: str = "c/0") -> list[Row]:
@@ -532,7 +534,7 @@ def test_frames_of_unknown_kinds_are_skipped_and_counted():
 
 
 def test_a_proposal_that_is_switched_off_leaves_nothing_in_the_state():
-    tester = TwsTester(TwinProcessor(1, "snapshots", "events", ()))
+    tester = TwsTester(TwinProcessor({"": Destination(1, "snapshots", "events")}, ()))
     [row] = [r for r in tester.test("c/0", rows(*a_cycle())) if r.topic == "snapshots"]
     columns = {name for _, rows in streams(bytes(row.value)) for name in rows.column_names}
     assert "next_leader.leader" in columns

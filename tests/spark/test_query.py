@@ -51,12 +51,12 @@ def test_the_memory_of_rocksdb_is_not_called_the_state():
 
 def test_a_batch_begins_with_a_whole_cycle_and_events_alone_wait_no_longer_than_configured():
     config = Config(bus=BusConfig(shards=25), query=QueryConfig(trigger_ms=700))
-    assert whole_cycle_options(config) == {
+    assert whole_cycle_options([config]) == {
         "minOffsetsPerTrigger": "25",
         "maxTriggerDelay": "700ms",
     }
-    assert _look_every_ms(config) <= 200
-    assert _look_every_ms(Config(query=QueryConfig(trigger_ms=100))) == 100
+    assert _look_every_ms([config]) <= 200
+    assert _look_every_ms([Config(query=QueryConfig(trigger_ms=100))]) == 100
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,6 @@ def test_the_jvm_of_a_small_query_saves_memory_unless_it_is_told_otherwise(
 def test_a_small_cluster_is_looked_at_less_often():
     def every_ms(shards: int, trigger_ms: int = 1_000) -> int:
         query = QueryConfig(trigger_ms=trigger_ms)
-        return _look_every_ms(Config(bus=BusConfig(shards=shards), query=query))
+        return _look_every_ms([Config(bus=BusConfig(shards=shards), query=query)])
 
     assert (every_ms(1), every_ms(16), every_ms(1, 100)) == (500, 200, 100)

@@ -21,7 +21,7 @@ from pyspark.sql.streaming import StreamingQuery, TwsTester
 
 from streaming.query.heartbeat import QueryRunsError, beating
 from streaming.query.kafka_options import OUTPUT
-from streaming.query.processor import TwinProcessor
+from streaming.query.processor import Destination, TwinProcessor
 from streaming.query.restarts import run_despite_passing_causes
 from streaming.query.session import _needed
 from streaming.query.state.checkpoint import CheckpointError
@@ -135,10 +135,13 @@ class Deployment:
         output = (
             self._spark.readStream.format("observations")
             .load()
-            .withColumn("state_key", _state_key(self.config))
+            .withColumn("state_key", _state_key([self.config]))
             .groupBy("state_key")
             .transformWithState(
-                TwinProcessor(SHARDS, "snapshots", "events", ()), OUTPUT, "Append", "None"
+                TwinProcessor({"": Destination(SHARDS, "snapshots", "events")}, ()),
+                OUTPUT,
+                "Append",
+                "None",
             )
         )
         return (
@@ -185,7 +188,10 @@ class Deployment:
 
     def replayed(self) -> dict[int, bytes]:
         """The newest snapshot of each shard as one process makes it of all observations."""
-        tester, written = TwsTester(TwinProcessor(SHARDS, "snapshots", "events", ())), Written()
+        tester, written = (
+            TwsTester(TwinProcessor({"": Destination(SHARDS, "snapshots", "events")}, ())),
+            Written(),
+        )
         names = [field.split()[0] for field in INPUT.split(", ")]
         for row in self.sent:
             for out in tester.test(row[0], [Row(*names)(*row)]):

@@ -63,7 +63,7 @@ def test_spark_spreads_the_keys_evenly_over_any_number_of_partitions(spark, clus
     ours = [f"{cluster}/{shard}" for shard in range(SHARDS)]
     config = Config(cluster=ClusterConfig(name=cluster), bus=BusConfig(shards=SHARDS))
     rows = spark.createDataFrame([(key,) for key in ours], "key string")
-    placed = rows.withColumn("state_key", _state_key(config))
+    placed = rows.withColumn("state_key", _state_key([config]))
     hashes = {row.key: row.hash for row in placed.withColumn("hash", F.hash("state_key")).collect()}
     assert [hashes[key] for key in ours] == list(range(SHARDS))
     for partitions in (2, 4, 7, 16):
@@ -77,4 +77,4 @@ def test_spark_spreads_the_keys_evenly_over_any_number_of_partitions(spark, clus
 def test_a_key_of_no_shard_of_ours_stays_as_it_is(spark):
     others = ["other/3", "kafka/16", "kafka", ""]
     rows = spark.createDataFrame([(key,) for key in others], "key string")
-    assert [row[0] for row in rows.select(_state_key(Config())).collect()] == others
+    assert [row[0] for row in rows.select(_state_key([Config()])).collect()] == others

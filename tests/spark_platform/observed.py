@@ -12,7 +12,7 @@ from pyspark.sql.streaming import TwsTester
 from streaming.bus import bus_topics
 from streaming.bus.chains import Chain
 from streaming.bus.reader import Reader
-from streaming.query.processor import TwinProcessor
+from streaming.query.processor import Destination, TwinProcessor
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import enabled_proposals
 from twin.builtin import CATALOG
@@ -78,7 +78,11 @@ def replayed(config: Config, cycles: Sequence[Cycle]) -> Written:
     """The same from one process, a batch a cycle."""
     written = Written()
     testers = [
-        TwsTester(TwinProcessor(config.bus.shards, SNAPSHOTS, EVENTS, enabled_proposals(config)))
+        TwsTester(
+            TwinProcessor(
+                {"": Destination(config.bus.shards, SNAPSHOTS, EVENTS)}, enabled_proposals(config)
+            )
+        )
         for _ in range(config.bus.shards)
     ]
     for cycle in cycles:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming import TwsTester
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.views.partitions import partition_objects
-from streaming.query.processor import TwinProcessor
+from streaming.query.processor import Destination, TwinProcessor
 from streaming.runtime.config import Config, ExporterConfig
 from streaming.runtime.errors import UserError
 from streaming.runtime.plugins import catalog_of, enabled_proposals
@@ -46,7 +46,9 @@ def main(folder: Path) -> None:
         read = encode(Frame(header, rows(table, broker=[2], celsius=[71])), catalog.observations)
         frames = (brokers_frame(), partitions_frame(PARTS), replicas_frame(PARTS))
         cycle.write_bytes(join([read, *map(encode, frames)]))
-    processor = TwinProcessor(1, "snapshots", "events", enabled_proposals(config))
+    processor = TwinProcessor(
+        {"": Destination(1, "snapshots", "events")}, enabled_proposals(config)
+    )
     tester = TwsTester(processor)
     row = Row(
         key="c/0", value=cycle.read_bytes(), topic="o", partition=0, offset=0, timestamp_ms=NOW_MS

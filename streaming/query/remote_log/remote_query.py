@@ -33,7 +33,9 @@ _REMOTE: Final = "remote-segments"
 log = structlog.get_logger("query")
 
 
-def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
+def start_remote_segments(
+    spark: SparkSession, config: Config, folder: str = "", **trigger: Any
+) -> StreamingQuery:
     """The running query that makes observations from the brokers' records about remote segments.
 
     It subscribes by a pattern, since a cluster without remote storage lacks the topic, but may get
@@ -72,8 +74,11 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
     return (
         observations.writeStream.format("kafka")
         .options(**sink_options(config))
-        .option("checkpointLocation", location(config.query.checkpoint, _REMOTE))
-        .queryName("kafka-twin-remote-segments")
+        .option(
+            "checkpointLocation",
+            location(config.query.checkpoint, *filter(None, (_REMOTE, folder))),
+        )
+        .queryName("-".join(filter(None, ("kafka-twin-remote-segments", folder))))
         .outputMode("append")
         .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
         .start()
@@ -87,8 +92,9 @@ class RemoteSegmentsQuery:
     would read nothing and report nothing.
     """
 
-    def __init__(self, spark: SparkSession, config: Config) -> None:
-        self._spark, self._config = spark, config
+    def __init__(self, spark: SparkSession, config: Config, folder: str = "") -> None:
+        """``folder`` is that of the cluster below the checkpoint, if there are several."""
+        self._spark, self._config, self._folder = spark, config, folder
         self._query: StreamingQuery | None = None
         self._again_at = self._look_at = 0.0
         self._forbidden = ""
@@ -109,7 +115,7 @@ class RemoteSegmentsQuery:
             log.warning("unavailable", what="remote segments", why=self._cause())
             self._query, self._again_at = None, now + AGAIN_AFTER_SECONDS
         if self._query is None and not self._forbidden and now >= self._again_at:
-            self._query = start_remote_segments(self._spark, self._config)
+            self._query = start_remote_segments(self._spark, self._config, self._folder)
 
     def _cause(self) -> str:
         assert self._query is not None
