@@ -109,7 +109,7 @@ def collector(ctx: click.Context) -> None:
     """Poll brokers; write observations to the bus."""
     from streaming.collector.cycle.collector import run
 
-    run(_of_program(ctx), ctx.obj)
+    run(_of_all_clusters(ctx), ctx.obj)
 
 
 @main.group(invoke_without_command=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from copy import copy
+from typing import TYPE_CHECKING, Final, Self
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -53,6 +54,17 @@ class ProgramMetrics:
                 family.labels(cluster)
             if is_build_info(metric):
                 self.set(metric, 1, own_version())
+
+    def of(self, cluster: str) -> Self:
+        """The same metrics for another cluster, in the same registry."""
+        other = copy(self)
+        other._cluster = cluster
+        for metric, family in self._families.items():
+            if metric.type != "gauge" and not metric.label_names:
+                family.labels(cluster)
+            if is_build_info(metric):
+                other.set(metric, 1, own_version())
+        return other
 
     def add(self, metric: Metric, amount: float = 1, *labels: str) -> None:
         """Add to a counter."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import structlog
 
@@ -38,11 +38,15 @@ from streaming.collector.sources import make_sources
 from streaming.collector.sources.metadata import ClusterMetadata
 from streaming.collector.wire.connections import BrokerConnections, BrokerResponse, CollectorError
 from streaming.runtime.config import Config
+from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.program_metrics import served
 from streaming.runtime.stop import on_hangup_signal, on_stop_signal
 from twin.declarations.table import NO_BROKER, UNKNOWN
+
+AGAIN_AFTER_S: Final = 10.0
+"""When one of several clusters that could not be reached is tried again."""
 
 log = structlog.get_logger("collector")
 
@@ -247,48 +251,109 @@ def _asks_every_broker(source: Source) -> bool:
     return isinstance(source, EveryBrokerSource)
 
 
-def run(config: Config, path: Path | None = None, *, cycles: int | None = None) -> None:
-    """Collect until SIGTERM or SIGINT, or for that many cycles; the running cycle is completed.
+def run(configs: Sequence[Config], path: Path | None = None, *, cycles: int | None = None) -> None:
+    """Collect until SIGTERM or SIGINT, or for that many cycles; running cycles are completed.
 
-    Thresholds are read again from the file at ``path`` when it has changed, and on SIGHUP.
+    Thresholds are read again from the file at ``path`` when it has changed, and on SIGHUP. Each of
+    several clusters has a thread: none waits for another, and one that cannot be reached at the
+    start is tried again.
 
     Raises:
         CollectorError, BusError, ConfigError, MetricsPortError: it cannot start; one line each.
     """
     use_little_memory()
-    stop = threading.Event()
-    section, at = config.collector, config.metrics
-    measured = CycleMetrics(config.cluster.name, section.interval_ms)
-    eligibility = EligibilityFile(path, config.eligibility)
+    stop, at = threading.Event(), configs[0].metrics
+    clusters = _with_metrics(configs)
+    files = {
+        config.cluster.name: EligibilityFile(
+            path, config.eligibility, partial(load, cluster=config.cluster.name)
+        )
+        for config in configs
+    }
+
+    def why_unhealthy() -> str:
+        """One sentence for each cluster that stands still."""
+        each = ((config.cluster.name, own.why_unhealthy()) for config, own in clusters)
+        if len(configs) == 1:
+            return clusters[0][1].why_unhealthy()
+        return "; ".join(f"{name}: {why}" for name, why in each if why)
+
     with (
         on_stop_signal(stop),
-        on_hangup_signal(eligibility.request),
+        on_hangup_signal(lambda: [file.request() for file in files.values()]),
         served(
-            measured.registry,
+            clusters[0][1].registry,
             at.host,
             at.collector_port,
             "metrics.collector_port",
-            measured.why_unhealthy,
+            why_unhealthy,
         ),
-        BrokerConnections(
-            config.cluster.bootstrap, config.cluster.client, section.deadline_ms
-        ) as brokers,
     ):
+        [(config, measured), *others] = clusters
+        if not others:
+            _collect_one(config, files[config.cluster.name], stop, measured, cycles)
+        else:
+            threads = [
+                threading.Thread(
+                    target=_keep_collecting,
+                    args=(one, files[one.cluster.name], stop, its, cycles),
+                    name=f"cluster {one.cluster.name}",
+                )
+                for one, its in clusters
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    log.info("stopped")
+
+
+def _with_metrics(configs: Sequence[Config]) -> list[tuple[Config, CycleMetrics]]:
+    first: CycleMetrics | None = None
+    found = []
+    for config in configs:
+        own = CycleMetrics(config.cluster.name, config.collector.interval_ms, first)
+        first = first or own
+        found.append((config, own))
+    return found
+
+
+def _keep_collecting(
+    config: Config, thresholds: EligibilityFile, stop: threading.Event, measured: CycleMetrics,
+    cycles: int | None,
+) -> None:  # fmt: skip
+    """Collect one of several clusters; what ends it for a while ends no other."""
+    said = ""
+    while not stop.is_set():
+        try:
+            return _collect_one(config, thresholds, stop, measured, cycles)
+        except (CollectorError, BusError) as error:
+            if str(error) != said:  # log each cause once
+                log.error("the cluster cannot be collected", cluster=config.cluster.name,
+                          why=str(error))  # fmt: skip
+            said = str(error)
+            stop.wait(AGAIN_AFTER_S)
+
+
+def _collect_one(
+    config: Config, thresholds: EligibilityFile, stop: threading.Event, measured: CycleMetrics,
+    cycles: int | None,
+) -> None:  # fmt: skip
+    section = config.collector
+    with BrokerConnections(
+        config.cluster.bootstrap, config.cluster.client, section.deadline_ms
+    ) as brokers:
         bus_topics.ensure_topics(config)
         known = with_known_shards(config) or choose_shards(config, brokers, stop)
         if known is None:
             return
-        config = known
         with (
-            Collector(config, brokers, eligibility=eligibility, in_background=True) as collector,
-            Sender(config) as sender,
+            Collector(known, brokers, eligibility=thresholds, in_background=True) as collector,
+            Sender(known) as sender,
         ):
-            log.info("running", cluster=config.cluster.name, interval_ms=section.interval_ms)
+            log.info("running", cluster=known.cluster.name, interval_ms=section.interval_ms)
             encoder = ObservationEncoder()
-            collect(
-                config, collector, partial(send, config, sender, encoder), stop, cycles, measured
-            )
-    log.info("stopped")
+            collect(known, collector, partial(send, known, sender, encoder), stop, cycles, measured)
 
 
 def choose_shards(

@@ -16,8 +16,11 @@ from streaming.runtime.program_metrics import ProgramMetrics
 class CycleMetrics:
     """Fills in the metrics of the collector (``own_metrics``)."""
 
-    def __init__(self, cluster: str, interval_ms: int) -> None:
-        self._metrics = ProgramMetrics(cluster, own.OWN)
+    def __init__(self, cluster: str, interval_ms: int, others: CycleMetrics | None = None) -> None:
+        """``others`` are those of another cluster of the same program."""
+        self._metrics = (
+            ProgramMetrics(cluster, own.OWN) if others is None else others._metrics.of(cluster)
+        )
         now_s = time.time()
         # Alerts count from the start if nobody has answered since.
         for metric, value in (
