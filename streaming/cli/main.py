@@ -268,7 +268,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     from streaming.packing.submit_lines import kind
     from streaming.query.logins.java_iam import jars_for
     from streaming.query.state.checkpoint import require_shared
-    from streaming.runtime.configuration.environment import given_by
+    from streaming.runtime.configuration.variables import given_by
 
     config = _config(ctx)
     if kind(master) != "k8s":  # there the driver gets its settings as variables
