@@ -64,7 +64,7 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, choices=(3, 5), default=5,
                         help="1 to 3 are controllers too; 5 by default")  # fmt: skip
     parser.add_argument("--fleet", action="store_true",
-                        help="the same programs watch two other clusters, which come and go")  # fmt: skip
+                        help="the programs watch two other clusters too, which change")  # fmt: skip
     parser.add_argument("--life", action="store_true", help="the life of a cluster, without faults")
     chosen = parser.parse_args()
     clients.quiet()  # brokers are lost here on purpose
@@ -117,7 +117,7 @@ def soak(
             recorded = _recorded(running, minutes, capsule)
         if fleet is not None:
             say(fleet.summary())
-            running.misses += fleet.misses
+            running.misses.extend(fleet.misses)
         restarts = sum(program.restarts for program in running.programs)
         say("stopping")
     say("comparing random moments of the archive with a replay")

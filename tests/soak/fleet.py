@@ -92,7 +92,7 @@ def others(home: Path, topics: Mapping[str, Mapping[str, Any]]) -> Iterator[Othe
 def create_topics(
     cluster: LocalCluster, topics: Mapping[str, Mapping[str, Any]], replicas: int
 ) -> None:
-    """Topics with these names and numbers of partitions; no more replicas than there are brokers."""
+    """Topics with these names and partitions, and no more replicas than there are brokers."""
     specs = {
         name: {
             "num_partitions": each.get("num_partitions", 2),
@@ -154,9 +154,7 @@ class Beside(Background):
                 self._down.discard(name)
             elif name not in self._down:
                 self._down.add(name)
-                self._miss(
-                    f"{name} is not up while another cluster has faults: {row['why_not_up']}"
-                )
+                self._miss(f"{name} is not up beside faults of another: {row['why_not_up']}")
         for name, value in self._latencies():
             self.late_s.setdefault(name, []).append(value)
 
