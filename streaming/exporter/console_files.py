@@ -53,6 +53,7 @@ def console_files() -> dict[str, File]:
     """Every file that is served, by its path below ``console/``."""
     return {
         "index.html": _file(_text("index.html"), "text/html"),
+        "fleet.html": _file(_text("fleet.html"), "text/html"),
         "console.js": _file(bundled(modules(), FIRST_MODULE), "text/javascript"),
         "console.css": _file("".join(map(_text, styles())), "text/css"),
         "icon.svg": _file(_text("icon.svg"), "image/svg+xml"),

@@ -6,6 +6,7 @@
 A positional parameter is one of
 
     ViewSource      the state that the answer is about
+    ServedClusters  that of each cluster, where it is about all
     Request         the request itself
 
 A keyword parameter is what is given in the path, the query or a header, as
@@ -22,6 +23,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from streaming.exporter.fleet.served_clusters import ServedClusters
 from streaming.exporter.schemas import ref
 from streaming.exporter.view_source import ViewSource
 from streaming.exporter.web.access import Role
@@ -61,7 +63,7 @@ class Endpoint:
 
     path: str  # as Starlette writes it
     summary: str
-    answer: Callable[[ViewSource, Request, Values], Any]
+    answer: Callable[[Any, Request, Values], Any]  # of a ViewSource, or of ServedClusters
     schema: Schema  # of a JSON body
     media_type: str = JSON
     form: Any = None  # the type of what it answers, if it has one
@@ -109,7 +111,7 @@ class Endpoint:
         return values
 
 
-_READS: Final = (ViewSource, Request)
+_READS: Final = (ViewSource, ServedClusters, Request)
 
 
 def endpoint(path: str, summary: str, **more: Any) -> Callable[[Callable[..., Any]], Endpoint]:
@@ -122,8 +124,8 @@ def endpoint(path: str, summary: str, **more: Any) -> Callable[[Callable[..., An
     def declare(function: Callable[..., Any]) -> Endpoint:
         signature = signature_of(function, _READS)
 
-        def answer(source: ViewSource, request: Request, values: Values) -> Any:
-            there = {ViewSource: source, Request: request}
+        def answer(source: Any, request: Request, values: Values) -> Any:
+            there = {type(source): source, Request: request}
             reads = (there[kind] for kind in signature.reads)
             return function(*reads, **signature.arguments(values))
 

@@ -48,6 +48,7 @@ class ViewSource:
     asked: Callable[[Mapping[str, Any]], None] | None = None  # keeps what programs asked the gate
     stuck: Callable[[], str] = str
     within: Span | None = None  # of a source of one past moment: all moments that there are
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the cluster, e.g. its env
 
     @property
     def span(self) -> Span | None:
