@@ -61,6 +61,7 @@ class FleetRow(TypedDict):
     severity: Severity
     up: bool
     why_not_up: str | None
+    observed_at_ms: int | None
     age_ms: int | None
     risks: Mapping[str, Mapping[str, int]] | None
     can_lose: bool | None
@@ -141,6 +142,7 @@ class FleetRows:
 def _row(source: ViewSource, of_view: _OfView) -> tuple[WorstThing, FleetRow]:
     why, now_ms = source.why_not_up, source.now_ms()
     observed_at_ms = of_view.view.observed_at_ms
+    is_observed = observed_at_ms != UNKNOWN
     worst = not_up(why) if why else of_view.worst
     return worst, {
         "cluster": source.cluster,
@@ -149,7 +151,8 @@ def _row(source: ViewSource, of_view: _OfView) -> tuple[WorstThing, FleetRow]:
         "severity": worst.severity,
         "up": not why,
         "why_not_up": why or None,
-        "age_ms": None if observed_at_ms == UNKNOWN else max(now_ms - observed_at_ms, 0),
+        "observed_at_ms": observed_at_ms if is_observed else None,
+        "age_ms": max(now_ms - observed_at_ms, 0) if is_observed else None,
         "risks": of_view.risks,
         "can_lose": of_view.can_lose,
         "loss": of_view.loss,
