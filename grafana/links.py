@@ -14,6 +14,9 @@ _SAME: Final = (
 )
 """Variables of a dashboard that its links pass to another."""
 
+_CLUSTER: Final = "${console:raw}/clusters/${cluster:percentencode}"
+"""Where an exporter serves the console of a cluster, whether it has one or several."""
+
 
 def dashboard_link(uid: str, title: str, variables: str = "") -> Json:
     """A link to another dashboard, with the same cluster and time, and values for its variables."""
@@ -22,7 +25,7 @@ def dashboard_link(uid: str, title: str, variables: str = "") -> Json:
 
 def console_link(title: str, view: str) -> Json:
     """A link to a view of the console, in a new tab. ``view`` follows ``#/`` in its URL."""
-    return {"title": title, "url": f"${{console:raw}}/#/{view}", "targetBlank": True}
+    return {"title": title, "url": f"{_CLUSTER}/#/{view}", "targetBlank": True}
 
 
 def lose_broker(broker: str, rule: str = "kafka") -> Json:

@@ -15,7 +15,7 @@ from grafana.layout import Dashboard
 from grafana.queries import ELECTION_POLICIES
 from tests.grafana.pages import ROOT, each_dashboard, panels
 
-CONSOLE: Final = "${console:raw}/#/"
+CONSOLE: Final = "${console:raw}/clusters/${cluster:percentencode}/#/"
 
 
 def links(dashboard: Dashboard) -> Iterator[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from streaming.exporter.console_files import console_files
 from streaming.exporter.endpoint import Runs, endpoint
-from streaming.exporter.fleet import fleet_rows
+from streaming.exporter.fleet.fleet_rows import Fleet
 from streaming.exporter.fleet.served_clusters import ServedClusters
 
 
@@ -27,7 +25,7 @@ def page(request: Request) -> Response:
     return console_files()["fleet.html"].answer(request)
 
 
-@endpoint("/api/v1/fleet", "all clusters, worst first", tool="fleet", of_state=False, schema={})
-def fleet(clusters: ServedClusters) -> Any:
+@endpoint("/api/v1/fleet", "all clusters, worst first", tool="fleet", of_state=False)
+def fleet(clusters: ServedClusters) -> Fleet:
     """A row a cluster."""
-    return fleet_rows.fleet(clusters.sources)
+    return clusters.fleet()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from streaming.exporter.answers import RefusedError
+from streaming.exporter.fleet.fleet_rows import Fleet, FleetRows
 from streaming.exporter.view_source import ViewSource
 
 _NAMED_MOST: Final = 20
@@ -16,6 +17,7 @@ class ServedClusters:
     """The source of each cluster. All are replaced in one step, so no reader waits or sees half."""
 
     def __init__(self, sources: Iterable[ViewSource] = ()) -> None:
+        self._rows = FleetRows()
         self.serve(sources)
 
     def serve(self, sources: Iterable[ViewSource]) -> None:
@@ -26,6 +28,10 @@ class ServedClusters:
     def sources(self) -> Sequence[ViewSource]:
         """All of them, in the order of the configuration."""
         return [*self._sources.values()]
+
+    def fleet(self) -> Fleet:
+        """The row of each, the worst first."""
+        return self._rows.fleet(self.sources)
 
     def source(self, name: str) -> ViewSource:
         """The source of the cluster of that name.

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from streaming.exporter.answers import accepts_gzip
-from streaming.exporter.console_files import console_files, index_of
+from streaming.exporter.console_files import index_of
 from streaming.exporter.endpoint import Endpoint, Runs, endpoint
 from streaming.exporter.metrics.exposition import Exposition, at_scrape
 from streaming.exporter.metrics.formats import Format, accepted
@@ -92,8 +92,7 @@ def fresh(source: ViewSource) -> Response:
 @_page("/", "the console, for people", media_type="text/html", runs=Runs.IN_LOOP)
 def console(request: Request) -> Response:
     """The console's page, for now or for a moment."""
-    at = request.query_params.get(AT_NAME)
-    return (console_files()["index.html"] if not at else index_of(at)).answer(request)
+    return index_of(request.query_params.get(AT_NAME, "")).answer(request)
 
 
 def _plain(status: int, text: str) -> Response:
