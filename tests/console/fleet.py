@@ -112,9 +112,7 @@ class ShownFleet:
             self._source(name, state, labels.get(name, {})) for name, state in states.items()
         )
 
-    def _source(
-        self, name: str, state: Simulated | None, labels: Mapping[str, str]
-    ) -> ViewSource:
+    def _source(self, name: str, state: Simulated | None, labels: Mapping[str, str]) -> ViewSource:
         view = view_of(name, state)
         return ViewSource(
             CATALOG, name, lambda: Exposition(view),
@@ -123,7 +121,7 @@ class ShownFleet:
 
     def app(self) -> ASGIApp:
         """The application."""
-        return fleet_application(self.clusters)
+        return fleet_application(self.clusters, CATALOG)
 
 
 @contextmanager
