@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 from starlette.responses import RedirectResponse
-from starlette.routing import BaseRoute, Mount, get_route_path
+from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.exporter.answers import RefusedError, error_answer
@@ -39,7 +39,7 @@ class Below:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        path = get_route_path(scope)
+        path = scope["path"].removeprefix(scope["root_path"])
         name, slash, _ = path.removeprefix("/").partition("/")
         try:
             application = self._application(name)
