@@ -18,6 +18,7 @@ import msgspec
 
 from streaming.runtime.config import Config, ConfigError
 from streaming.runtime.configuration.chosen import OF_NO_CLUSTER, Chosen, chosen, with_cluster
+from streaming.runtime.configuration.following import Followed
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 
@@ -97,6 +98,14 @@ def _of_program(ctx: click.Context) -> Config:
     return config
 
 
+def _followed(ctx: click.Context) -> Followed:
+    """The same of all clusters, or of the one that ``--cluster`` names, as they come and go."""
+    from streaming.runtime.logs import say_what_wins
+
+    say_what_wins(chosen(ctx).path)
+    return chosen(ctx).followed()
+
+
 def _of_all_clusters(ctx: click.Context) -> list[Config]:
     """The same for each cluster, or for the one that ``--cluster`` names."""
     from streaming.runtime.logs import say_what_wins
@@ -109,9 +118,9 @@ def _of_all_clusters(ctx: click.Context) -> list[Config]:
 @click.pass_context
 def collector(ctx: click.Context) -> None:
     """Poll brokers; write observations to the bus."""
-    from streaming.collector.cycle.collector import run
+    from streaming.collector.fleet.program import run
 
-    run(_of_all_clusters(ctx), chosen(ctx).path)
+    run(_followed(ctx), chosen(ctx).path)
 
 
 @main.group(invoke_without_command=True)

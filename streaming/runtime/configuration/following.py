@@ -65,12 +65,19 @@ class Followed:
         """Whether clusters have sections or files of their own, so that more may come."""
         return self._is_fleet
 
-    def look(self) -> bool:
+    def why_not(self, name: str) -> str:
+        """Why what the files say of the cluster cannot be used; empty if it is used."""
+        return self._said.get(name) or self._said.get("", "")
+
+    def look(self, *, again: bool = False) -> bool:
         """Read the files again if they have changed; true if a configuration has.
 
         What cannot be used is logged once, and what was read before stays.
+
+        Args:
+            again: read them even if they seem unchanged.
         """
-        if not self._is_fleet or (signature := self._signature()) == self._read_of:
+        if not self._is_fleet or ((signature := self._signature()) == self._read_of and not again):
             return False
         self._read_of = signature
         try:
