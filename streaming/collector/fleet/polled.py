@@ -30,9 +30,7 @@ class PolledCluster:
     The thread does not keep the process: what hangs in it is left behind.
     """
 
-    def __init__(
-        self, config: Config, registry: Registry, again_after_s: float = AGAIN_AFTER_S
-    ) -> None:
+    def __init__(self, config: Config, registry: Registry, again_after_s: float) -> None:
         """Begin.
 
         Args:

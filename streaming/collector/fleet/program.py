@@ -16,7 +16,7 @@ import structlog
 
 from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle import program as of_one_cluster
-from streaming.collector.fleet.polled import PolledCluster
+from streaming.collector.fleet.polled import AGAIN_AFTER_S, PolledCluster
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.following import Followed
 from streaming.runtime.deadline import Deadline
@@ -73,9 +73,20 @@ def run(followed: Followed, path: Path | None = None) -> None:
 class PolledClusters:
     """The clusters that this process polls, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, again_after_s: float = AGAIN_AFTER_S) -> None:
+        """Poll none yet; ``again_after_s`` is the pause after one could not be reached."""
         self.registry = Registry()
+        self._again_after_s = again_after_s
         self._polled: dict[str, PolledCluster] = {}
+
+    @property
+    def names(self) -> set[str]:
+        """The clusters that have a thread."""
+        return {*self._polled}
+
+    def of(self, name: str) -> PolledCluster:
+        """The cluster of that name."""
+        return self._polled[name]
 
     def follow(self, followed: Followed) -> None:
         """Begin with what is new, end what is gone, and begin anew with what has changed.
@@ -95,7 +106,7 @@ class PolledClusters:
                     polled.forget()
                     log.info("no longer polled", cluster=name)
         for name in configs.keys() - self._polled.keys():
-            self._polled[name] = PolledCluster(configs[name], self.registry)
+            self._polled[name] = PolledCluster(configs[name], self.registry, self._again_after_s)
 
     def why_unhealthy(self) -> str:
         """A part of a sentence for each cluster that stands still; empty while all get on."""
