@@ -245,12 +245,19 @@ def check(ctx: click.Context, principal: str | None) -> None:
     """Check configuration, connectivity and ACLs.
 
     Lists what is there, what is missing, and which features are unavailable without it; at the end
-    whether the twin can run. It creates the three topics of the twin where they are missing.
+    whether the twin can run. It creates the three topics of the twin where they are missing. Of
+    several clusters it prints a line each, the worst first; with --cluster all of one.
     """
     from streaming.checks import check as checked
+    from streaming.checks.fleet_checks import check_all
     from streaming.checks.rights import commands
+    from streaming.runtime.configuration.loading import read
 
-    if principal is not None:
+    clusters = read(chosen(ctx).path)
+    if principal is None and not chosen(ctx).cluster and len(clusters.names) > 1:
+        if not check_all(clusters, sys.stdout):
+            ctx.exit(1)
+    elif principal is not None:
         for line in commands(_config(ctx), principal):
             click.echo(line)
     elif not checked(_config(ctx), sys.stdout):

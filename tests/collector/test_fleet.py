@@ -9,8 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from kafka.protocol.producer import ProduceRequest
 
+from streaming.checks import fleet_checks
+from streaming.cli.main import main
 from streaming.collector.cycle.metrics import CycleMetrics
 from streaming.collector.fleet.phases import first_in_s
 from streaming.collector.fleet.program import PolledClusters
@@ -26,6 +29,7 @@ from tests.scraping import Scraped, assert_declared, scrape
 from tests.waiting import patient_ms, until
 
 NAMES = ("orders", "pay", "stock")
+REPORTED = (*NAMES, "broken")
 
 
 class Fleet:
@@ -234,3 +238,39 @@ def test_the_place_of_a_cluster_does_not_depend_on_when_it_is_begun() -> None:
         for now_s in (1e9, 1e9 + 0.1, 1e9 + 3.3, 1e9 + 4.99)
     }
     assert len(begins) == 1
+
+
+# ---------------------------------------------------------------- kafka-twin check
+
+
+def test_check_has_a_line_of_each_cluster_the_worst_first(fleet: Fleet) -> None:
+    for broker in fleet.clusters["pay"].brokers.values():
+        broker.silent = True
+    (fleet.folder / "broken.toml").write_text("bootstrap = 5\n")
+    ran = CliRunner().invoke(main, ["--config", str(fleet.path), "check"])
+    assert ran.exit_code == 1
+    lines = [line for line in ran.output.splitlines() if line.partition(":")[0] in REPORTED]
+    assert [line.partition(":")[0] for line in lines] == ["broken", "pay", "orders", "stock"]
+    assert lines[0].startswith("broken: cannot run: missing: ")
+    assert lines[1].startswith("pay: cannot run: missing: cluster.bootstrap 127.0.0.1:")
+    assert all(": can run, but goes without " in line for line in lines[2:])
+    assert "2 of 4 clusters can be run" in ran.output.splitlines()[-1]
+
+
+def test_check_of_one_of_them_is_the_whole_report(fleet: Fleet) -> None:
+    ran = CliRunner().invoke(main, ["--config", str(fleet.path), "check", "--cluster", "orders"])
+    assert "ok: cluster orders at " in ran.output
+    assert "the twin can run" in ran.output.splitlines()[-1]
+
+
+def test_a_cluster_whose_check_does_not_end_holds_no_other(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_checks, "_WITHIN_S", 5.0)
+    monkeypatch.setattr(fleet_checks, "_DEADLINES", 0)
+    fleet.write("pay", fleet.clusters["pay"].bootstrap, "[collector]\ndeadline_ms = 3600000\n")
+    for broker in fleet.clusters["pay"].brokers.values():
+        broker.silent = True
+    ran = CliRunner().invoke(main, ["--config", str(fleet.path), "check"])
+    first = ran.output.splitlines()[0]
+    assert first == "pay: cannot run: missing: an end of the check within 5 s -> everything"
