@@ -203,10 +203,11 @@ def run(ctx: click.Context) -> None:
     """Run collector, query and exporter together.
 
     The archive runs as well if archive.path is set. A program that ends is restarted after a pause.
+    Of several clusters each program serves all, or the one that --cluster names.
     """
     from streaming.runtime.supervise import children, supervise
 
-    config = _config(ctx)  # fails once here, instead of repeatedly in three programs
+    config = chosen(ctx).common()  # fails once here, instead of repeatedly in three programs
     stop = threading.Event()
     arguments = chosen(ctx).arguments
     with on_stop_signal(stop):
