@@ -45,7 +45,7 @@ class Followed:
         Raises:
             ConfigError: of what clusters have in common, or no cluster can be used.
         """
-        self._path, self._cluster = path, cluster
+        self._path, self.cluster = path, cluster
         self._environment = os.environ if environment is None else environment
         self._said: dict[str, str] = {}
         self._folder = ""
@@ -111,7 +111,7 @@ class Followed:
 
     def _of_this_program(self, each: Mapping[str, T]) -> dict[str, T]:
         """Those of all clusters, or of the one that this program is for."""
-        return {name: one for name, one in each.items() if self._cluster in ("", name)}
+        return {name: one for name, one in each.items() if self.cluster in ("", name)}
 
     def _say(self, name: str, why: str) -> None:
         if self._said.get(name) != why:
