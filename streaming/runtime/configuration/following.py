@@ -51,11 +51,11 @@ class Followed:
         self._folder = ""
         read = self._read()
         self._is_fleet = read.is_fleet
-        self.configs = self._chosen(read, {})
-        """By the names of the clusters, in the order of the files."""
-        if not self.configs:
+        if not self._of_this_program(read.usable):
             for error in self._of_this_program(read.refused).values():
                 raise error
+        self.configs = self._chosen(read, {})
+        """By the names of the clusters, in the order of the files."""
         if cluster and cluster not in self.configs:
             known = ", ".join(sorted(read.names))
             raise ConfigError(f"{path}: there is no cluster {cluster}; there is {known}")
