@@ -106,6 +106,14 @@ def test_each_cluster_is_polled_and_a_silent_one_delays_no_other(fleet: Fleet) -
     fleet.goes_on("orders", "stock")
 
 
+def test_a_cluster_whose_bus_is_gone_delays_no_other(fleet: Fleet) -> None:
+    fleet.write("pay", fleet.clusters["pay"].bootstrap, 'bootstrap = "127.0.0.1:1"\n')
+    fleet.follow(Followed(fleet.path, {}))
+    fleet.goes_on("orders", "stock")
+    until(lambda: fleet.polled.why_unhealthy().startswith("pay: bus 127.0.0.1:1: "))
+    fleet.goes_on("orders", "stock")
+
+
 def test_a_cluster_comes_and_goes_and_the_others_are_not_touched(fleet: Fleet) -> None:
     (fleet.folder / "stock.toml").rename(fleet.folder / "later")
     followed = Followed(fleet.path, {})
