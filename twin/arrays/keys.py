@@ -18,7 +18,10 @@ _BITS: Final = 32
 
 def pack(high: Array, low: Array) -> Int64:
     """[N] one number per pair. A pair with a negative number matches no other pair."""
-    return (high.astype(np.int64) << _BITS) | low.astype(np.int64)
+    packed = high.astype(np.int64)
+    packed <<= _BITS
+    packed |= low
+    return packed
 
 
 def unpack(key: Int64) -> tuple[Int32, Int32]:
