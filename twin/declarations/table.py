@@ -299,7 +299,9 @@ class _Rows(Table):
         values = self.values()
         if not len(values[0]):
             return self  # as are most tables of a calm cluster
-        return self.from_values(value[rows] for value in values)
+        if rows.dtype == bool:
+            rows = np.flatnonzero(rows)
+        return self.from_values(value.take(rows) for value in values)
 
 
 class SparseTable(_Rows):

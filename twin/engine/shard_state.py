@@ -254,8 +254,8 @@ class _Inputs:
     def argument(self, parameter: Parameter) -> Any:
         """The argument for that parameter."""
         table = parameter.table
-        if parameter.reads is Reads.TABLE:  # most are, so this comes first
-            return self.table(cast(type[Table], table))
+        if parameter.reads is Reads.TABLE and table is not None:  # most are, so this comes first
+            return self.table(table)
         state = self._state
         match parameter.reads:
             case Reads.TIME:
@@ -289,15 +289,17 @@ class _Assessment(_Inputs):
     def __init__(self, state: ShardState, earlier: ShardState) -> None:
         """``state`` has what was observed, ``earlier`` the findings of the last step."""
         super().__init__(state, earlier)
-        self._made: Tables = {}
+        self._tables = dict(state.tables)
 
     def result(self) -> ShardState:
         """The state with every finding."""
         for table in self._state.catalog.stored:
             self.table(table)
-        stored = {kind: table for kind, table in self._made.items() if kind.stored}
-        others = {kind: table for kind, table in self._made.items() if not kind.stored}
-        return replace(self._state, tables={**self._state.tables, **stored}, _on_demand=others)
+        observed = self._state.tables
+        made = {kind: table for kind, table in self._tables.items() if kind not in observed}
+        stored = {kind: table for kind, table in made.items() if kind.stored}
+        others = {kind: table for kind, table in made.items() if not kind.stored}
+        return replace(self._state, tables={**observed, **stored}, _on_demand=others)
 
     def earlier(self, table: type[T]) -> T:
         """The table as the last step left it; blank if there was none."""
@@ -306,16 +308,14 @@ class _Assessment(_Inputs):
 
     def table(self, table: type[T]) -> T:
         """The table of this cycle, made now if it was not before."""
-        made = self._state.tables.get(table)
-        if made is None:
-            made = self._made.get(table)
+        made: Any = self._tables.get(table)
         if made is None:
             rule = self._state.catalog.rules.get(table)
             if rule is None:
                 return self._state[table]  # never observed
             arguments = {each.name: self.argument(each) for each in rule.reads}
-            made = self._made[table] = rule.compute(**arguments)
-        return cast(T, made)
+            made = self._tables[table] = rule.compute(**arguments)
+        return made  # type: ignore[no-any-return]
 
 
 def concatenated(parts: Sequence[ShardState]) -> ShardState:
