@@ -109,16 +109,17 @@ class ShownFleet:
     ) -> None:
         """Serve those clusters from now on."""
         self.clusters.serve(
-            self._source(name, state, labels.get(name, {})) for name, state in states.items()
+            self.source_of(view_of(name, state), name, labels.get(name, {}))
+            for name, state in states.items()
         )
 
-    def _source(
-        self, name: str, state: Simulated | None, labels: Mapping[str, str]
+    def source_of(
+        self, view: ClusterView, name: str = "c", labels: Mapping[str, str] | None = None
     ) -> ViewSource:
-        view = view_of(name, state)
+        """The source of a view."""
         return ViewSource(
             CATALOG, name, lambda: Exposition(view),
-            lambda: MOMENT_MS + self.ahead_ms.get(name, 1_000), labels=labels,
+            lambda: MOMENT_MS + self.ahead_ms.get(name, 1_000), labels=labels or {},
         )  # fmt: skip
 
     def app(self) -> ASGIApp:
