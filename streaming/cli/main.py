@@ -161,8 +161,11 @@ def exporter(ctx: click.Context) -> None:
     All of it is read from the snapshots on the bus.
     """
     from streaming.exporter.server import run
+    from streaming.runtime.logs import say_what_wins
 
-    run(_of_program(ctx))
+    followed = chosen(ctx).followed()
+    say_what_wins(chosen(ctx).path)
+    run(followed)
 
 
 @main.command()
@@ -181,11 +184,13 @@ def admission(ctx: click.Context, fail_open: bool | None) -> None:
     from streaming.admission.program import run
 
     config = _of_program(ctx)
+    section = config.admission
     if fail_open is not None:
         unknown: Literal["admit", "refuse"] = "admit" if fail_open else "refuse"
-        section = msgspec.structs.replace(config.admission, when_unknown=unknown)
-        config = msgspec.structs.replace(config, admission=section)
-    run(config)
+        section = msgspec.structs.replace(section, when_unknown=unknown)
+    exporter = section.exporter.rstrip("/") + chosen(ctx).below
+    section = msgspec.structs.replace(section, exporter=exporter)
+    run(msgspec.structs.replace(config, admission=section))
 
 
 @main.command()
@@ -268,7 +273,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     from streaming.packing.submit_lines import kind
     from streaming.query.logins.java_iam import jars_for
     from streaming.query.state.checkpoint import require_shared
-    from streaming.runtime.configuration.environment import given_by
+    from streaming.runtime.configuration.variables import given_by
 
     config = _config(ctx)
     if kind(master) != "k8s":  # there the driver gets its settings as variables

@@ -102,7 +102,7 @@ def follow(
     from streaming.tap.tap import run
 
     config = _config(ctx)
-    say_what_wins(ctx.find_root().obj)
+    say_what_wins(chosen(ctx).path)
     brokers = sorted({broker for broker, _ in inputs})
     stop = threading.Event()
     with on_stop_signal(stop), contextlib.ExitStack() as stack:

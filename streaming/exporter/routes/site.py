@@ -11,8 +11,8 @@ from starlette.responses import Response
 from streaming.exporter.answers import accepts_gzip
 from streaming.exporter.console_files import index_of
 from streaming.exporter.endpoint import Endpoint, Runs, endpoint
-from streaming.exporter.metrics.exposition import at_scrape
-from streaming.exporter.metrics.formats import accepted
+from streaming.exporter.metrics.exposition import Exposition, at_scrape
+from streaming.exporter.metrics.formats import Format, accepted
 from streaming.exporter.view_source import ViewSource
 from streaming.history.moment import AT_NAME
 from streaming.runtime.ports import probes
@@ -34,14 +34,21 @@ def metrics(source: ViewSource, request: Request) -> Response:
     """The exposition; values of the past Prometheus would keep as values of now."""
     if source.not_live:
         return _plain(404, f"{source.not_live}: no metrics\n")
-    exposition = source.current()
-    now_ms, text = source.now_ms(), accepted(request.headers.get("accept", ""))
-    now = at_scrape(source.cluster, exposition, now_ms, source.streams, source.calls, text)
+    exposition, text = source.current(), accepted(request.headers.get("accept", ""))
+    now = b"".join(scraped_now(source, exposition, text))
     headers = {"Content-Type": text.content_type, "Vary": "Accept, Accept-Encoding"}
     if accepts_gzip(request):
         body = exposition.gzipped_after(now, text)
         return Response(body, headers=headers | {"Content-Encoding": "gzip"})
     return Response(b"".join((now, *exposition.blocks_in(text))), headers=headers)
+
+
+def scraped_now(source: ViewSource, exposition: Exposition, text: Format) -> list[bytes]:
+    """What a scrape has that depends on the clock and on clients, in blocks."""
+    is_up = not source.why_not_up
+    return at_scrape(
+        source.cluster, exposition, source.now_ms(), source.streams, source.calls, text, is_up
+    )
 
 
 @_page(

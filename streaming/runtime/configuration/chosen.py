@@ -10,9 +10,9 @@ from typing import Any, Final
 import click
 
 from streaming.runtime.config import Config
-from streaming.runtime.configuration.environment import CLUSTER
 from streaming.runtime.configuration.following import Followed
 from streaming.runtime.configuration.loading import load, read
+from streaming.runtime.configuration.variables import CLUSTER
 
 OF_NO_CLUSTER: Final = ("cluster", "demo")
 """Commands that bring a cluster of their own."""

@@ -65,6 +65,11 @@ class Followed:
         """Whether clusters have sections or files of their own, so that more may come."""
         return self._is_fleet
 
+    @property
+    def is_of_several(self) -> bool:
+        """Whether this program is for all clusters of a fleet, however many there are now."""
+        return self._is_fleet and not self._cluster
+
     def look(self) -> bool:
         """Read the files again if they have changed; true if a configuration has.
 

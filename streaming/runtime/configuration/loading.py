@@ -17,9 +17,9 @@ import msgspec
 from streaming.runtime.config import SHARDS_BY_SIZE, Config, ConfigError
 from streaming.runtime.configuration import clusters
 from streaming.runtime.configuration.checks import problems
-from streaming.runtime.configuration.environment import DEFAULTS, lay_over
 from streaming.runtime.configuration.ranges import reason
 from streaming.runtime.configuration.secret_keys import secrets
+from streaming.runtime.configuration.variables import DEFAULTS, lay_over
 from streaming.runtime.errors import keep_secret
 from streaming.runtime.kafka import topic_settings
 
