@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -21,6 +20,7 @@ from tests.console.fleet import (
     filling,
     lost,
     many,
+    silent,
     simulated,
     three,
     view_of,
@@ -35,10 +35,6 @@ def row_of(state: Simulated | None, later_ms: int = 1_000) -> FleetRow:
     return row
 
 
-def silent(*brokers: int) -> Callable[..., object]:
-    return lambda shard: [shard.silence(broker) for broker in brokers]
-
-
 CASES = {
     "a cluster of which nothing was read": (
         lambda: None, "unknown",
@@ -46,7 +42,7 @@ CASES = {
         "does the bus take its writes?",
     ),
     "a cluster of which no broker answers": (
-        lambda: simulated(silent(*range(1, 6))), "critical",
+        lambda: simulated(silent(1, 2, 3, 4, 5)), "critical",
         "No broker has answered since 2027-01-15 08:16:00 UTC: what is shown is how the cluster "
         "was then.",
     ),
@@ -183,3 +179,13 @@ def test_clusters_with_the_same_state_stay_apart():
     shown.show({"a": state, "b": simulated(behind), "c": state}, {})
     rows = {each["cluster"]: each["sentence"] for each in shown.clusters.fleet()["clusters"]}
     assert rows["a"] == rows["c"] != rows["b"]
+
+
+def test_a_cluster_that_cannot_be_judged_takes_no_row_from_the_others():
+    shown = ShownFleet()
+    well, other = (shown.source_of(view_of(name, simulated()), name) for name in "ab")
+    broken = replace(other, own_topics=None)  # type: ignore[arg-type]
+    rows = {each["cluster"]: each for each in FleetRows().fleet([well, broken])["clusters"]}
+    assert rows["a"]["severity"] == "ok"
+    assert rows["b"]["severity"] == "unknown"
+    assert rows["b"]["sentence"].startswith("This cluster cannot be judged: TypeError: ")
