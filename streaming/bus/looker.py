@@ -8,7 +8,7 @@ from typing import Final
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from streaming.bus.connection import UNREACHABLE, BusError, failed
+from streaming.bus.connection import UNREACHABLE, failed
 from streaming.bus.reader import consumer_of, named
 from streaming.runtime.config import Config
 

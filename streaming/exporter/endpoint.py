@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from streaming.exporter.fleet.served_clusters import ServedClusters
 from streaming.exporter.schemas import ref
@@ -137,6 +138,21 @@ def endpoint(path: str, summary: str, **more: Any) -> Callable[[Callable[..., An
         return Endpoint(path=path, summary=summary, answer=answer, **declared)
 
     return declare
+
+
+PLAIN_TEXT: Final = "text/plain"
+
+
+def text_endpoint(path: str, summary: str, **more: Any) -> Callable[[Callable[..., Any]], Endpoint]:
+    """Declare an endpoint of text that accepts any parameter."""
+    of_text = {"schema": {"type": "string"}, "of_state": False, "media_type": PLAIN_TEXT,
+               "refusal_media_type": PLAIN_TEXT, "parameters": None}  # fmt: skip
+    return endpoint(path, summary, **{**of_text, **more})
+
+
+def plain_answer(status: int, text: str) -> Response:
+    """A text for probes, or the reason why there is none."""
+    return Response(text, status, media_type=PLAIN_TEXT)
 
 
 def endpoints_of(modules: Iterable[ModuleType], catalog: Catalog) -> list[Endpoint]:

@@ -21,6 +21,7 @@ from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.following import Followed
 from streaming.runtime.errors import UserError
+from streaming.runtime.plugins import catalog_of
 from streaming.runtime.ports.sockets import url_of
 from streaming.serving.certificate import certificate_of
 from streaming.serving.http_server import Server, listen
@@ -61,7 +62,7 @@ def run(followed: Followed) -> None:
     following.begin()
     app: Any
     if is_fleet:
-        app = fleet_application(clusters, config.exporter, config.access)
+        app = fleet_application(clusters, catalog_of(config), config.exporter, config.access)
     else:
         app = application(*clusters.sources, config.exporter, config.access)
     server = Server(app, certificate, before_end=following.close_events)

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from streaming.exporter.agents.counts import counted_in
 from streaming.exporter.agents.door import PATH, Door
 from streaming.exporter.agents.tools import tools_of
 from streaming.exporter.answers import error_answer
@@ -59,7 +60,7 @@ def application(
     /mcp is served once the server has begun the application's life.
     """
     declared = endpoints(source.catalog)
-    door = Door(tools_of(declared), config, source.calls)
+    door = Door(tools_of(declared), config, counted_in(source.calls))
     of_cluster = [*routes_of(source, Turns()), Route(PATH, door)]
     below = Below(ServedClusters([source]), lambda _: with_refusals(of_cluster))
     return guarded(with_refusals([*of_cluster, below.route], door.open), config, access)

@@ -34,7 +34,7 @@ def main() -> None:
         )  # fmt: skip
 
     figures = {}
-    with served(fleet_application(ServedClusters(map(source, names)))) as url:
+    with served(fleet_application(ServedClusters(map(source, names)), CATALOG)) as url:
         for new in NEW_VIEWS:
             views |= {name: view_of(name, state) for name in names[:new]}
             began, worked = time.perf_counter(), time.process_time()

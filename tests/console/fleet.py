@@ -134,7 +134,7 @@ class ShownFleet:
 
     def app(self) -> ASGIApp:
         """The application."""
-        return fleet_application(self.clusters)
+        return fleet_application(self.clusters, CATALOG)
 
 
 @contextmanager

@@ -172,7 +172,5 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(open_fleet: OpenFleet, larg
 
 
 @pytest.mark.parametrize("view", ["#/", "#/?group=region&rows=all"])
-def test_axe_finds_nothing_serious_in_a_fleet(
-    open_fleet: OpenFleet, large: ShownFleet, view: str
-):
+def test_axe_finds_nothing_serious_in_a_fleet(open_fleet: OpenFleet, large: ShownFleet, view: str):
     assert_nothing_serious(open_fleet(large, view))

@@ -222,7 +222,9 @@ def _full_disk(known: Known, name: str) -> Found:
         return None
     severity = SEVERITY_OF[risk["severity"]]
     forecasts = own[DiskForecasts]
-    at_ms = np.where(np.isin(forecasts.broker, risk["brokers"]), forecasts.full_at_earliest_ms, np.inf)
+    at_ms = np.where(
+        np.isin(forecasts.broker, risk["brokers"]), forecasts.full_at_earliest_ms, np.inf
+    )
     first = int(np.argmin(np.nan_to_num(at_ms, nan=np.inf))) if len(at_ms) else 0
     if not len(at_ms) or not np.isfinite(at_ms[first]):
         return severity, _as_sentence(f"{_named(risk['brokers'])}: {risk['meaning']}"), 0.0

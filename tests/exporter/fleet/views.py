@@ -58,4 +58,4 @@ def a_fleet(
 ) -> TestClient:
     """A client of an exporter of those clusters."""
     clusters = ServedClusters(sources)
-    return TestClient(fleet_application(clusters, ExporterConfig(**config), access))
+    return TestClient(fleet_application(clusters, CATALOG, ExporterConfig(**config), access))
