@@ -76,7 +76,7 @@ class Followed:
     @property
     def is_of_several(self) -> bool:
         """Whether this program is for all clusters of a fleet, however many there are now."""
-        return self._is_fleet and not self._cluster
+        return self._is_fleet and not self.cluster
 
     def look(self, *, again: bool = False) -> bool:
         """Read the files again if they have changed; true if a configuration has.
