@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
 from streaming.cli.options import ParameterType
 from streaming.history.moment import Moment, MomentError, moment, time_text
-from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.chosen import Chosen
 from twin.arrays.plain import counted
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -40,7 +39,7 @@ def capsule() -> None:
 )
 @click.argument("file", type=_FILE)
 @click.pass_obj
-def save(path: Any, begin: Moment, end: Moment | None, anonymize: bool, file: Path) -> None:
+def save(chosen: Chosen, begin: Moment, end: Moment | None, anonymize: bool, file: Path) -> None:
     """Save a span of the past to FILE.
 
     The observations and events that the bus keeps are read; nothing is written to it.
@@ -50,7 +49,7 @@ def save(path: Any, begin: Moment, end: Moment | None, anonymize: bool, file: Pa
     from streaming.history.capsules.saving import save as written
     from streaming.runtime.plugins import catalog_of
 
-    config, now_ms = load(path), time.time_ns() // 1_000_000
+    config, now_ms = chosen.config(), time.time_ns() // 1_000_000
     from_ms, to_ms = begin.at_ms(now_ms), now_ms if end is None else end.at_ms(now_ms)
     check_span(from_ms, to_ms, now_ms)
     catalog = catalog_of(config)
@@ -73,7 +72,7 @@ def save(path: Any, begin: Moment, end: Moment | None, anonymize: bool, file: Pa
 @click.option("--port", type=click.IntRange(0, 65_535), help="exporter.port by default; 0: any.")
 @click.argument("file", type=_FILE)
 @click.pass_obj
-def open_(path: Any, file: Path, port: int | None) -> None:
+def open_(chosen: Chosen, file: Path, port: int | None) -> None:
     """Show the past that FILE holds.
 
     Serves console and API of the capsule, without Kafka and Spark. It shows the end of the span;
@@ -81,7 +80,7 @@ def open_(path: Any, file: Path, port: int | None) -> None:
     """
     from streaming.exporter.capsule_server import serve
 
-    config = load(path)
+    config = chosen.config()
     exporter = config.exporter
     if port is not None:
         exporter = msgspec.structs.replace(exporter, port=port)

@@ -18,7 +18,7 @@ import msgspec
 
 from streaming.cli.options import ParameterType
 from streaming.history.moment import AT, AT_NAME, Moment, MomentError, how_known
-from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.chosen import chosen
 from streaming.runtime.errors import UserError
 from streaming.runtime.http_errors import why
 
@@ -116,11 +116,12 @@ def ask(
 @asynccontextmanager
 async def asking(url: str) -> AsyncIterator[Ask]:
     """A function that asks the exporter at the URL, while the context lasts."""
+    below = chosen().below
     async with httpx2.AsyncClient(**_options(url, ANSWER_WITHIN_S)) as client:
 
         async def ask(path: str, parameters: Sequence[tuple[str, str]]) -> tuple[int, bytes]:
             with _unavailable(url):
-                answer = await client.get(f"{url}{path}", params=list(parameters))
+                answer = await client.get(f"{url}{below}{path}", params=list(parameters))
                 return answer.status_code, answer.content
 
         yield ask
@@ -128,7 +129,7 @@ async def asking(url: str) -> AsyncIterator[Ask]:
 
 def _get(url: str, path: str, parameters: Parameters, answer_within_s: float) -> tuple[int, bytes]:
     with _unavailable(url), httpx2.Client(**_options(url, answer_within_s)) as client:
-        answer = client.get(f"{url}/api/v1/{path}", params=dict(parameters))
+        answer = client.get(f"{url}{chosen().below}/api/v1/{path}", params=dict(parameters))
         return answer.status_code, answer.content
 
 
@@ -144,8 +145,7 @@ def _options(url: str, answer_within_s: float) -> dict[str, Any]:
 
 def _authorization() -> dict[str, str]:
     """The header with the token of the configuration that the command was given."""
-    command = click.get_current_context(silent=True)
-    access = load(None if command is None else command.find_root().obj).access
+    access = chosen().common().access
     token = access.operator_token or access.token
     return {"Authorization": f"Bearer {token}"} if token else {}
 

@@ -33,7 +33,7 @@ from streaming.questions.gate.restart import (
     verdict_lines,
 )
 from streaming.runtime.config import Config
-from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.chosen import chosen
 from twin.questions.gate import Terms
 
 
@@ -100,7 +100,7 @@ def _answer(
     answer = answered(
         ctx, by_bus, path, parameters, RestartVerdict, is_settled, wait, url, at, past_too=False
     )
-    if url is None and brokers and (config := load(ctx.obj)).gate.record:
+    if url is None and brokers and (config := chosen(ctx).config()).gate.record:
         _record(config, answer)
     click.echo(json.dumps(answer) if as_json else "\n".join(verdict_lines(answer)))
     ctx.exit(EXIT_CODES[answer["verdict"]])

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from streaming.runtime.config import Config, ConfigError
-from streaming.runtime.configuration.loading import load, load_all
+from streaming.runtime.configuration.chosen import OF_NO_CLUSTER, Chosen, chosen, with_cluster
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 
@@ -46,9 +46,11 @@ class _Group(click.Group):
         return sorted([*super().list_commands(ctx), *_IMPORTED])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _IMPORTED:
-            return super().get_command(ctx, cmd_name)
-        return getattr(import_module(_IMPORTED[cmd_name]), cmd_name)
+        if cmd_name in _IMPORTED:
+            command = getattr(import_module(_IMPORTED[cmd_name]), cmd_name)
+        else:
+            command = super().get_command(ctx, cmd_name)
+        return command if command is None or cmd_name in OF_NO_CLUSTER else with_cluster(command)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -79,11 +81,11 @@ def main(ctx: click.Context, config: Path | None, verbose: bool) -> None:
     from streaming.runtime import logs
 
     logs.configure(verbose)
-    ctx.obj = config
+    ctx.obj = Chosen(config)
 
 
 def _config(ctx: click.Context) -> Config:
-    return load(ctx.obj)
+    return chosen(ctx).config()
 
 
 def _of_program(ctx: click.Context) -> Config:
@@ -91,7 +93,7 @@ def _of_program(ctx: click.Context) -> Config:
     from streaming.runtime.logs import say_what_wins
 
     config = _config(ctx)
-    say_what_wins(ctx.obj)
+    say_what_wins(chosen(ctx).path)
     return config
 
 
@@ -99,8 +101,8 @@ def _of_all_clusters(ctx: click.Context) -> list[Config]:
     """The same for each cluster, or for the one that ``--cluster`` names."""
     from streaming.runtime.logs import say_what_wins
 
-    say_what_wins(ctx.obj)
-    return [*load_all(ctx.obj).values()]
+    say_what_wins(chosen(ctx).path)
+    return chosen(ctx).configs()
 
 
 @main.command()
@@ -109,7 +111,7 @@ def collector(ctx: click.Context) -> None:
     """Poll brokers; write observations to the bus."""
     from streaming.collector.cycle.collector import run
 
-    run(_of_all_clusters(ctx), ctx.obj)
+    run(_of_all_clusters(ctx), chosen(ctx).path)
 
 
 @main.group(invoke_without_command=True)
@@ -197,7 +199,7 @@ def run(ctx: click.Context) -> None:
 
     config = _config(ctx)  # fails once here, instead of repeatedly in three programs
     stop = threading.Event()
-    arguments = [] if ctx.obj is None else ["--config", str(ctx.obj)]
+    arguments = chosen(ctx).arguments
     with on_stop_signal(stop):
         supervise(children(arguments, archive=bool(config.archive.path)), stop)
 
@@ -266,7 +268,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     from streaming.packing.submit_lines import kind
     from streaming.query.logins.java_iam import jars_for
     from streaming.query.state.checkpoint import require_shared
-    from streaming.runtime.configuration.environment import given_by
+    from streaming.runtime.configuration.variables import given_by
 
     config = _config(ctx)
     if kind(master) != "k8s":  # there the driver gets its settings as variables
@@ -277,7 +279,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
             "for each of them add --conf spark.yarn.appMasterEnv.NAME=VALUE.",
             err=True,
         )
-    click.echo(write(folder, master, ctx.obj, jars_for(config)))
+    click.echo(write(folder, master, chosen(ctx).path, jars_for(config)))
 
 
 @main.command()
@@ -329,7 +331,7 @@ def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metri
     from streaming.lab.demo import Ports
     from streaming.lab.demo import demo as show
 
-    if ctx.obj is not None:
+    if chosen(ctx).path is not None:
         raise ConfigError("the demo brings its own configuration: omit --config")
     ports = Ports(port, metrics_port, prometheus_port, prometheus_port + 3)
     show(home, ports, seconds=seconds, scripts=scripts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import click
 
@@ -11,7 +10,7 @@ from streaming.cli.exporter_client import Url, asking
 from streaming.exporter.agents.door import NOT_INSTALLED, is_installed
 from streaming.exporter.agents.tools import tools_of
 from streaming.exporter.web_application import endpoints
-from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.chosen import Chosen
 from streaming.runtime.errors import UserError
 from streaming.runtime.plugins import catalog_of
 
@@ -28,12 +27,12 @@ class NotInstalledError(UserError):
     help="The exporter that is asked, e.g. http://127.0.0.1:9410.",
 )
 @click.pass_obj
-def mcp(path: Path | None, url: str) -> None:
+def mcp(chosen: Chosen, url: str) -> None:
     """Answer agents over stdin and stdout (MCP).
 
     For clients that start their servers, like Claude Desktop. It asks the exporter, and only reads.
     """
-    config = load(path)
+    config = chosen.common()
     if not is_installed():
         raise NotInstalledError(NOT_INSTALLED)
     from streaming.exporter.agents import stdio

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -40,7 +40,7 @@ from streaming.plans.watch import WatchOptions, watch
 from streaming.questions.answer import Answer, some
 from streaming.questions.parameters import MAX_ROWS
 from streaming.runtime.config import Config
-from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.chosen import Chosen
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 from twin.arrays.plain import counted
@@ -102,7 +102,7 @@ _limit_option = click.option(
 @_options
 @click.pass_obj
 def order(
-    path: Any, preferred: bool, watches: bool, every: int, applies: bool, per_minute: int,
+    chosen: Chosen, preferred: bool, watches: bool, every: int, applies: bool, per_minute: int,
     out: Path | None, url: str | None, at: Moment | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Put warm replicas before cold ones.
@@ -117,7 +117,7 @@ def order(
         changes = applies or watches or out is not None
         _show_of_exporter(url, at, "order", {"preferred": preferred}, changes, as_json)
         return
-    config = load(path)
+    config = chosen.config()
 
     def planned() -> Plan:
         now_ms = time.time_ns() // 1_000_000
@@ -141,7 +141,7 @@ def order(
 @_options
 @click.pass_obj
 def demote(
-    path: Any, broker: int, applies: bool, per_minute: int, out: Path | None, url: str | None,
+    chosen: Chosen, broker: int, applies: bool, per_minute: int, out: Path | None, url: str | None,
     at: Moment | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Give the leaderships of a broker to others.
@@ -153,7 +153,7 @@ def demote(
         changes = applies or out is not None
         _show_of_exporter(url, at, "demote", {"broker": broker}, changes, as_json)
         return
-    config = load(path)
+    config = chosen.config()
 
     def planned() -> Plan:
         return plan_demote(snapshots.newest(config), time.time_ns() // 1_000_000, broker)
@@ -172,7 +172,7 @@ def demote(
 @_reading_options
 @click.pass_obj
 def place(
-    path: Any, most: int, out: Path | None, url: str | None, at: Moment | None, as_json: bool
+    chosen: Chosen, most: int, out: Path | None, url: str | None, at: Moment | None, as_json: bool
 ) -> None:
     """Move replicas against the loss of a rack.
 
@@ -184,7 +184,7 @@ def place(
     if url is not None or at is not None:
         _show_of_exporter(url, at, "place", {"most": most}, out is not None, as_json)
         return
-    planned = plan_place(snapshots.newest(load(path)), time.time_ns() // 1_000_000, most=most)
+    planned = plan_place(snapshots.newest(chosen.config()), time.time_ns() // 1_000_000, most=most)
     _show(planned, as_json)
     if out is not None and planned.changes:
         _write(planned, out, as_json)
@@ -194,7 +194,7 @@ def place(
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Plain data.")
 @click.pass_obj
-def judge_proposal(path: Any, file: Path, as_json: bool) -> None:
+def judge_proposal(chosen: Chosen, file: Path, as_json: bool) -> None:
     """Say if a reassignment makes losses worse.
 
     And if it fits on the disks that it goes to. FILE is for kafka-reassign-partitions.sh, or an
@@ -202,7 +202,7 @@ def judge_proposal(path: Any, file: Path, as_json: bool) -> None:
     fit.
     """
     proposed = read_proposal(file)
-    answer = judge(snapshots.newest(load(path)), time.time_ns() // 1_000_000, proposed)
+    answer = judge(snapshots.newest(chosen.config()), time.time_ns() // 1_000_000, proposed)
     print_answer(answer, as_json, sys.stdout)
     if answer.data["worse"] or answer.data["fits"] == "does_not_fit":
         click.get_current_context().exit(1)
@@ -212,12 +212,12 @@ def judge_proposal(path: Any, file: Path, as_json: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_limit_option
 @click.pass_obj
-def restore(path: Any, file: Path, per_minute: int) -> None:
+def restore(chosen: Chosen, file: Path, per_minute: int) -> None:
     """Bring back what was before a plan.
 
     FILE is the journal of what was applied, or the file restore.json of a plan.
     """
-    config = load(path)
+    config = chosen.config()
     cluster, changed = journal.read(file)
     if cluster != config.cluster.name:
         raise PlanError(f"{file} is of cluster {cluster}, not of {config.cluster.name}")

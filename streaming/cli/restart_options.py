@@ -20,7 +20,7 @@ from streaming.cli.exporter_client import (
 from streaming.history.moment import Moment, MomentError
 from streaming.questions.gate.restart import ALLOWABLE, EXIT_CODES
 from streaming.runtime.config import Config
-from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.chosen import chosen
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from twin.declarations.table import UNKNOWN
@@ -106,7 +106,7 @@ def answered(
         moment = at_parameters(url, at)
         if moment and wait_ms:
             raise MomentError("--wait cannot be combined with --at")
-        config = load(ctx.obj) if url is None else None
+        config = chosen(ctx).config() if url is None else None
 
         def once() -> Any:
             if config is not None:

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, TextIO
 
 import click
@@ -26,7 +25,7 @@ from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer, WhatIfError
 from streaming.questions.question import Question
 from streaming.runtime.config import Config
-from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.chosen import Chosen
 from streaming.runtime.terminal import table, width_of
 
 MOST_ROWS: Final = 50
@@ -44,7 +43,7 @@ def whatif() -> None:
 class _Source:
     """The source of answers: the exporter if a URL is given, else the snapshots on the bus."""
 
-    config: Path | None
+    chosen: Chosen
     url: str | None
     at: Moment | None
 
@@ -62,7 +61,7 @@ class _Source:
         print_answer(question.text(data), as_json, sys.stdout)
 
     def _of_bus(self, question: Question, values: Mapping[str, Any]) -> dict[str, Any]:
-        config = load(self.config)
+        config = self.chosen.config()
         view = read(config)
         return {
             **question.data(view, values, own_topics(config)),
@@ -93,10 +92,10 @@ def _command(question: Question) -> click.Command:
     @url_option
     @click.pass_obj
     def command(
-        config: Path | None, /, url: str | None, at: Moment | None, as_json: bool, **options: Any
+        chosen: Chosen, /, url: str | None, at: Moment | None, as_json: bool, **options: Any
     ) -> None:
         values = {n: v for n, v in options.items() if v is not None and v is not False and v != ()}
-        source = _Source(config, url, at)
+        source = _Source(chosen, url, at)
         for flag in flags.keys() & values.keys():
             if len(values) > 1:
                 raise WhatIfError(f"--{flag} cannot be combined with other options")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.chosen import chosen
 
 if TYPE_CHECKING:
     from streaming.grafana.client import GrafanaClient
@@ -47,7 +47,7 @@ def grafana() -> None:
 def publish(ctx: click.Context, console: str | None) -> None:
     """Create or update folder and dashboards."""
     client = _client(ctx)
-    title = load(ctx.find_root().obj).grafana.folder
+    title = chosen(ctx).common().grafana.folder
     client.ensure_folder(FOLDER_UID, title)
     for path in dashboards():
         dashboard = msgspec.json.decode(path.read_bytes())
@@ -68,7 +68,7 @@ def annotate(ctx: click.Context, text: str, tags: tuple[str, ...], at_ms: int | 
 
     For example when a broker is restarted on purpose.
     """
-    config = load(ctx.find_root().obj)
+    config = chosen(ctx).config()
     marks = [TAG, f"cluster:{config.cluster.name}", BY_HAND, *tags]
     _client(ctx).annotate(text, marks, int(time.time() * 1_000) if at_ms is None else at_ms)
 
@@ -100,4 +100,4 @@ def _client(ctx: click.Context) -> GrafanaClient:
         raise click.ClickException(
             f"{missing.name} is not installed: pip install 'kafka-twin[grafana]'"
         ) from None
-    return GrafanaClient(load(ctx.find_root().obj).grafana)
+    return GrafanaClient(chosen(ctx).common().grafana)

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streaming.query.logins.jaas import jaas
 from streaming.query.logins.java_iam import options as iam_options
+from streaming.query.logins.private_keys import KeyFormatError, pkcs8, require_pair
 from streaming.query.logins.token_endpoint import endpoint_of
-from streaming.query.private_keys import KeyFormatError, pkcs8, require_pair
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.kafka.dialing import SETTING as ELSEWHERE

@@ -17,7 +17,7 @@ from types import TracebackType
 
 import structlog
 
-from streaming.runtime.configuration.environment import DEFAULTS, given_by
+from streaming.runtime.configuration.variables import DEFAULTS, given_by
 from streaming.runtime.errors import without_secrets
 
 _QUIET = ("kafka", "py4j", "uvicorn", "asyncio", "httpx2", "mcp")

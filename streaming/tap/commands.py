@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
 from streaming.runtime.config import Config
-from streaming.runtime.configuration.loading import load
+from streaming.runtime.configuration.chosen import chosen
 from streaming.runtime.stop import on_stop_signal
 
 _INPUT: Final = re.compile(r"(\d+)=(.+)")
@@ -103,7 +102,7 @@ def follow(
     from streaming.tap.tap import run
 
     config = _config(ctx)
-    say_what_wins(ctx.find_root().obj)
+    say_what_wins(chosen(ctx).path)
     brokers = sorted({broker for broker, _ in inputs})
     stop = threading.Event()
     with on_stop_signal(stop), contextlib.ExitStack() as stack:
@@ -149,6 +148,4 @@ def disable(ctx: click.Context, brokers: tuple[int, ...]) -> None:
 
 
 def _config(ctx: click.Context) -> Config:
-    root = ctx.find_root()
-    path: Path | None = root.obj
-    return load(path)
+    return chosen(ctx).config()

@@ -29,6 +29,7 @@ PARTS: Final = {
     "console": Part("the console's first picture and clicks, 100 000 partitions"),
     "collector": Part("a cycle of the collector, on a real cluster"),
     "small": Part("CPU and memory of a whole twin of five brokers, idle and busy"),
+    "fleet": Part("CPU and memory of one set of programs for 1, 10 and 20 such clusters"),
     "end_to_end": Part(
         "Kafka in, the whole twin, Kafka out, beside one Spark key a partition", takes_full=True
     ),

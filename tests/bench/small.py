@@ -53,13 +53,16 @@ bootstrap = "{bootstrap}"
 [bus]
 prefix = "{prefix}"
 {shards}
+"""
 
+OWN: Final = """
 [query]
 checkpoint = "{home}/checkpoint"
 
 [exporter]
 port = {port}
 """
+"""What each twin of the bench has, whatever it watches."""
 
 
 class Used(NamedTuple):
@@ -91,17 +94,21 @@ def main(arguments: list[str] | None = None) -> None:
             home / "cluster", brokers=BROKERS - 3, base_port=free_base_port(), settings=SETTINGS,
             metrics=False,
         ) as cluster:  # fmt: skip
-            topics = _topics(cluster.bootstrap)
+            topics = make_topics(cluster.bootstrap)
             for pair in range(chosen.pairs):
                 for name, build in builds.items():
                     about = {"build": name, "pair": pair}
                     one = home / f"{name}-{pair}"
-                    with _twin(cluster.bootstrap, one, build, chosen.shards) as (pids, port):
+                    lines = "" if chosen.shards is None else f"shards = {chosen.shards}"
+                    text = CONFIG.format(
+                        bootstrap=cluster.bootstrap, prefix=f"bench-{one.name}", shards=lines
+                    )
+                    with twin(cluster.bootstrap, one, build, text) as (pids, port):
                         time.sleep(chosen.warm_up)
                         _measure(pids, port, cluster.bootstrap, topics, chosen.seconds, about)
 
 
-def _topics(bootstrap: str) -> dict[str, int]:
+def make_topics(bootstrap: str) -> dict[str, int]:
     """Topics with a record in each partition; the number of partitions of each."""
     counts = [PARTITIONS[number % len(PARTITIONS)] for number in range(TOPICS - 1)]
     counts.append(TOPIC_PARTITIONS - sum(counts))
@@ -143,16 +150,16 @@ def _written(bootstrap: str, topics: Mapping[str, int]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _twin(
-    bootstrap: str, home: Path, build: Path, shards: int | None
+def twin(
+    bootstrap: str, home: Path, build: Path, text: str
 ) -> Iterator[tuple[dict[str, int], int]]:
-    """The programs of a build by name, and the exporter's port, once it has snapshots."""
+    """The programs of a build by name, and the exporter's port, once it has snapshots.
+
+    The bus topics, whose names begin with ``bench-``, are deleted at the end.
+    """
     home.mkdir()
-    config, port, prefix = home / "twin.toml", free_base_port(span=1), f"bench-{home.name}"
-    lines = "" if shards is None else f"shards = {shards}"
-    config.write_text(
-        CONFIG.format(bootstrap=bootstrap, prefix=prefix, home=home, port=port, shards=lines)
-    )
+    config, port = home / "twin.toml", free_base_port(span=1)
+    config.write_text(text + OWN.format(home=home, port=port))
     programs: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name in ("collector", "query", "exporter"):
@@ -177,7 +184,7 @@ def _twin(
         for program in programs.values():
             program.wait(90)
         with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
-            own = [topic for topic in admin.list_topics() if topic.startswith(f"{prefix}.")]
+            own = [topic for topic in admin.list_topics() if topic.startswith("bench-")]
             admin.delete_topics(own, timeout_ms=20_000)
 
 
@@ -185,7 +192,7 @@ def _measure(
     pids: Mapping[str, int], port: int, bootstrap: str, topics: Mapping[str, int],
     seconds: float, about: dict[str, Any],
 ) -> None:  # fmt: skip
-    _window("idle", pids, seconds, about)
+    window("small", "idle", pids, seconds, about)
     url = f"http://127.0.0.1:{port}/metrics"
     get(url)
     before = used_by(pids)["exporter"]
@@ -195,24 +202,30 @@ def _measure(
     figure("small_scrape_cpu_milliseconds", spent_s / SCRAPES * 1e3, "ms", **about)
     with _written(bootstrap, topics):
         time.sleep(seconds / 4)
-        _window("busy", pids, seconds, about)
+        window("small", "busy", pids, seconds, about)
 
 
-def _window(when: str, pids: Mapping[str, int], seconds: float, about: dict[str, Any]) -> None:
-    """Print the share of a core that each program uses meanwhile, and its memory at the end."""
+def window(
+    part: str, when: str, pids: Mapping[str, int], seconds: float, about: dict[str, Any]
+) -> tuple[float, float]:
+    """Print the share of a core that each program uses meanwhile, and its memory at the end.
+
+    Gives the sums: percent of a core, and bytes.
+    """
     before, began_s = used_by(pids), time.monotonic()
     time.sleep(seconds)
     after, spent_s = used_by(pids), time.monotonic() - began_s
     share = {name: cpu_s(before[name], after[name]) / spent_s * 100 for name in before}
     for name, percent in [*share.items(), ("all", sum(share.values()))]:
-        figure("small_cpu_percent_of_a_core", percent, "%", program=name, when=when, **about)
+        figure(f"{part}_cpu_percent_of_a_core", percent, "%", program=name, when=when, **about)
+    everything = _memory(used for by_pid in after.values() for used in by_pid.values())
     if when == "idle":
         sums = {name: _memory(used.values()) for name, used in after.items()}
-        everything = _memory(used for by_pid in after.values() for used in by_pid.values())
         for name, (resident, proportional) in [*sums.items(), ("all", everything)]:
             figure(
-                "small_memory_bytes", proportional, "B", program=name, resident=resident, **about
+                f"{part}_memory_bytes", proportional, "B", program=name, resident=resident, **about
             )
+    return sum(share.values()), everything[1]
 
 
 def cpu_s(before: ByProcess, after: ByProcess) -> float:

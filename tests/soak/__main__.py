@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ from streaming.runtime.kafka import clients
 from streaming.runtime.stop import on_stop_signal
 from tests.soak import controller_log
 from tests.soak.faults import SEVERAL_AWAY, deck
+from tests.soak.fleet import Beside
 from tests.soak.gaps import Gaps
 from tests.soak.judge import NoteResult, Span, compare_all, judge_note, own_record
 from tests.soak.memory import MemorySampler
@@ -61,6 +63,8 @@ def main() -> int:
     parser.add_argument("--home", type=Path, default=HOME, help="removed first, kept afterwards")
     parser.add_argument("--brokers", type=int, choices=(3, 5), default=5,
                         help="1 to 3 are controllers too; 5 by default")  # fmt: skip
+    parser.add_argument("--fleet", action="store_true",
+                        help="the programs watch two other clusters too, which change")  # fmt: skip
     parser.add_argument("--life", action="store_true", help="the life of a cluster, without faults")
     chosen = parser.parse_args()
     clients.quiet()  # brokers are lost here on purpose
@@ -73,7 +77,14 @@ def main() -> int:
                 )
                 print("\n".join(lived.lines()), flush=True)
                 return 1 if lived.objections else 0
-            report = soak(chosen.home.resolve(), chosen.seed, chosen.minutes, chosen.brokers, stop)
+            report = soak(
+                chosen.home.resolve(),
+                chosen.seed,
+                chosen.minutes,
+                chosen.brokers,
+                stop,
+                is_fleet=chosen.fleet,
+            )
     except (UserError, KafkaError, OSError) as error:
         print(f"soak: {'ended by a signal' if stop.is_set() else error}", file=sys.stderr)
         return 1
@@ -85,7 +96,9 @@ def main() -> int:
     return 1 if objections else 0
 
 
-def soak(home: Path, seed: int, minutes: float, brokers: int, stop: threading.Event) -> Report:
+def soak(
+    home: Path, seed: int, minutes: float, brokers: int, stop: threading.Event, *, is_fleet: bool
+) -> Report:
     """Play faults for so long, and judge."""
     shutil.rmtree(home / "checkpoint", ignore_errors=True)
     shutil.rmtree(home / "logs", ignore_errors=True)
@@ -93,14 +106,18 @@ def soak(home: Path, seed: int, minutes: float, brokers: int, stop: threading.Ev
     say = _Progress()
     say(f"seed {seed}")
     capsule = home / "soak.capsule"
-    with soaking(home, seed, minutes, brokers, say, stop) as running:
+    with soaking(home, seed, minutes, brokers, say, stop, is_fleet=is_fleet) as running:
         running.await_rest()
         say("all replicas are in sync; the faults begin")
         with (
             MemorySampler(running.pids) as memory,
             Gaps(pids=running.pids, minutes=minutes, say=say) as gaps,
+            beside(running, minutes) as fleet,
         ):
             recorded = _recorded(running, minutes, capsule)
+        if fleet is not None:
+            say(fleet.summary())
+            running.misses.extend(fleet.misses)
         restarts = sum(program.restarts for program in running.programs)
         say("stopping")
     say("comparing random moments of the archive with a replay")
@@ -128,6 +145,14 @@ def soak(home: Path, seed: int, minutes: float, brokers: int, stop: threading.Ev
         running.misses,
         past,
     )
+
+
+def beside(running: Soak, minutes: float) -> AbstractContextManager[Beside | None]:
+    """What looks at the other clusters of a fleet; nothing without a fleet."""
+    if running.others is None:
+        return nullcontext()
+    url = f"http://127.0.0.1:{running.config.exporter.port}"
+    return Beside(url=url, clusters=running.others, minutes=minutes, say=running.stage.say)
 
 
 def _recorded(running: Soak, minutes: float, capsule: Path) -> Recorded:

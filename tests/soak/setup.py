@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from streaming.lab.traffic import TIERED, Traffic
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.loading import load
 from streaming.runtime.supervise import Child, children, supervised
+from tests.soak.fleet import FAULTY, FOLDER, Others, others
 from tests.soak.judge import Note, Span
 
 UP_WITHIN_S: Final = 240.0
@@ -55,11 +56,19 @@ PAIR_TOPICS: Final[dict[str, dict[str, Any]]] = {"soak-pair": {}, "soak-pair-unc
 """Topics that lose all their brokers when the last two go, with their settings."""
 
 
-_CONFIG: Final = """\
-[cluster]
-name = "soak"
+_CLUSTER: Final = """\
 bootstrap = "{bootstrap}"
 
+[collector.metrics_urls]
+{metrics_urls}
+
+[[eligibility.topics]]
+name = "soak-tiered"
+local_log_bytes = 262144
+"""
+"""What the cluster with the faults has of its own."""
+
+_CONFIG: Final = """\
 [bus]
 bootstrap = "{bus}"
 shards = 4
@@ -70,13 +79,6 @@ interval_ms = 2000
 deadline_ms = 1500
 config_interval_ms = 10000
 metrics_interval_ms = 5000
-
-[collector.metrics_urls]
-{metrics_urls}
-
-[[eligibility.topics]]
-name = "soak-tiered"
-local_log_bytes = 262144
 
 [query]
 checkpoint = "{checkpoint}"
@@ -103,6 +105,7 @@ class Soak:
     notes: list[Note] = field(default_factory=list)
     spans_of_several: list[Span] = field(default_factory=list)  # several brokers were away
     misses: list[str] = field(default_factory=list)  # what the twin should have said
+    others: Others | None = None  # clusters of the same fleet
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -174,12 +177,13 @@ def _is_moving(partition: Mapping[str, Any]) -> bool:
 @contextmanager
 def soaking(
     home: Path, seed: int, minutes: float, brokers: int, say: Callable[[str], None],
-    stop: threading.Event,
+    stop: threading.Event, *, is_fleet: bool = False,
 ) -> Iterator[Soak]:  # fmt: skip
     """A soak that is ready for faults; all its processes end with the block.
 
     Args:
         brokers: 3 or more, of which the first three are controllers too.
+        is_fleet: the same programs watch two other clusters as well.
     """
     cluster = LocalCluster(
         home / "cluster", brokers=brokers - 3, base_port=free_base_port(), settings=_SETTINGS,
@@ -189,37 +193,46 @@ def soaking(
     for each in (cluster, bus_cluster):
         each.wipe()
     say(f"starting {brokers} brokers, of which 1 to 3 are controllers too, and one for the bus")
-    with bus_cluster, cluster:
-        path = _configure(home, cluster, bus_cluster, minutes)
-        config = load(path, {})
+    with ExitStack() as stack:
+        stack.enter_context(bus_cluster)
+        stack.enter_context(cluster)
+        beside = stack.enter_context(others(home, TOPICS)) if is_fleet else None
+        path = _configure(home, cluster, bus_cluster, minutes, is_fleet)
+        config = load(path, {}, FAULTY)
         topics = _create_topics(cluster)
         traffic = Traffic(cluster.bootstrap, topics)
         traffic.start()
         programs = children(["--config", str(path)], home / "logs", archive=True)
         say("starting collector, Spark query, exporter and archive")
-        stage = Stage(cluster, f"http://127.0.0.1:{config.exporter.port}", None, say, stop)
+        url = f"http://127.0.0.1:{config.exporter.port}"
+        stage = Stage(cluster, f"{url}/clusters/{FAULTY}", None, say, stop)
         try:
             with supervised(programs):
                 stage.until(
                     lambda: (stage.api("summary") or {}).get("up"), UP_WITHIN_S, "no snapshot"
                 )
-                yield Soak(cluster, stage, config, programs, random.Random(seed))
+                yield Soak(cluster, stage, config, programs, random.Random(seed), others=beside)
         finally:
             traffic.stop()
 
 
 def _configure(
-    home: Path, cluster: LocalCluster, bus_cluster: LocalCluster, minutes: float
+    home: Path, cluster: LocalCluster, bus_cluster: LocalCluster, minutes: float, is_fleet: bool
 ) -> Path:
     (home / "logs").mkdir(parents=True, exist_ok=True)
     path = home / "kafka-twin.toml"
     urls = cluster.layout.metrics_urls.items()
+    own = _CLUSTER.format(
+        bootstrap=cluster.bootstrap,
+        metrics_urls="\n".join(f'{broker} = "{url}"' for broker, url in urls),
+    )
+    if is_fleet:
+        (home / FOLDER / f"{FAULTY}.toml").write_text(own)
     path.write_text(
-        _CONFIG.format(
-            bootstrap=cluster.bootstrap,
+        (f'[fleet]\nfolder = "{FOLDER}"\n' if is_fleet else f'[cluster]\nname = "{FAULTY}"\n{own}')
+        + _CONFIG.format(
             bus=bus_cluster.bootstrap,
             retention_ms=int((minutes + 30) * 60_000),  # the judges read all of them at the end
-            metrics_urls="\n".join(f'{broker} = "{url}"' for broker, url in urls),
             checkpoint=home / "checkpoint",
             archive=home / "archive",
             port=free_base_port(span=1),

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("cryptography", reason="cryptography is not installed")
 
 from streaming.query.kafka_options import UnsupportedSetting, kafka_options
-from streaming.query.private_keys import KeyFormatError, pkcs8
+from streaming.query.logins.private_keys import KeyFormatError, pkcs8
 from tests.logins.authority import Authority
 
 PASSWORD = "p ss'w\u00f6rd"

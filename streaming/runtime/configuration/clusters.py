@@ -30,27 +30,39 @@ OF_A_CLUSTER: Final = ("bus", "collector", "eligibility", "capacity", "disk")
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
+def are_in(data: Data) -> bool:
+    """Whether clusters have sections or files of their own."""
+    return bool(data.get("clusters")) or has_folder(data)
+
+
+def has_folder(data: Data) -> bool:
+    """Whether clusters have files of their own, which come and go."""
+    return bool(_folder(data))
+
+
 def split(
     data: Data, origin: str, file: Path | None, read: Callable[[Path], Data]
-) -> dict[str, Data]:
+) -> tuple[dict[str, Data], dict[str, ConfigError]]:
     """Take what each cluster has of its own out of the data; nothing in those of one cluster.
 
+    Also why the file of a cluster cannot be read, by its name.
+
     Raises:
-        ConfigError: a cluster is named twice, or by signs that no topic has.
+        ConfigError: a cluster is named twice, or by signs that no topic has, or there is none.
     """
-    own = data.pop("clusters", {})
+    own, refused = data.pop("clusters", {}), {}
     if not isinstance(own, dict) or not all(isinstance(each, dict) for each in own.values()):
         raise ConfigError(f"{origin}: clusters: must be tables, e.g. [clusters.orders]")
-    fleet = data.get("fleet", {})
-    folder = fleet.get("folder", "") if isinstance(fleet, dict) else ""
-    if folder:
-        here = Path(folder) if file is None else file.parent / folder
-        if not here.is_dir():
-            raise ConfigError(f"{origin}: fleet.folder: there is no folder {folder}")
-        for each in sorted(here.glob("*.toml")):
+    if folder := _folder(data):
+        for each in files_in(folder, file, origin):
             if each.stem in own:
                 raise ConfigError(f"{each}: the cluster {each.stem} is in {origin} already")
-            own[each.stem] = read(each)
+            try:
+                own[each.stem] = read(each)
+            except ConfigError as error:
+                refused[each.stem] = error
+        if not own and not refused:
+            raise ConfigError(f"{origin}: fleet.folder: there is no file of a cluster in {folder}")
     for name in own:
         if not _NAME.fullmatch(name):
             raise ConfigError(
@@ -62,7 +74,30 @@ def split(
                 raise ConfigError(
                     f"{origin}: cluster.{key}: is of one cluster; set it in [clusters.NAME]"
                 )
-    return own
+    return own, refused
+
+
+def files_in(folder: str, file: Path | None, origin: str) -> list[Path]:
+    """The files of clusters in the folder, which is beside the configuration file.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    here = Path(folder) if file is None else file.parent / folder
+    if not here.is_dir():
+        raise ConfigError(f"{origin}: fleet.folder: there is no folder {folder}")
+    return sorted(here.glob("*.toml"))
+
+
+def _folder(data: Data) -> str:
+    fleet = data.get("fleet", {})
+    return str(fleet.get("folder", "")) if isinstance(fleet, dict) else ""
+
+
+def alone(data: Data) -> dict[str, Data]:
+    """The data of the one cluster, by its name."""
+    cluster = data.get("cluster")
+    return {str(cluster.get("name", "")) if isinstance(cluster, dict) else "": data}
 
 
 def joined(data: Data, of_clusters: Mapping[str, Data]) -> dict[str, Data]:
@@ -70,10 +105,6 @@ def joined(data: Data, of_clusters: Mapping[str, Data]) -> dict[str, Data]:
 
     Its bus topics have its name, so that nothing of two clusters is ever in one topic.
     """
-    if not of_clusters:
-        cluster = data.get("cluster")
-        name = cluster.get("name", "") if isinstance(cluster, dict) else ""
-        return {str(name): data}
     return {name: _joined(data, name, own) for name, own in of_clusters.items()}
 
 

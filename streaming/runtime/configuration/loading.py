@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -16,9 +17,9 @@ import msgspec
 from streaming.runtime.config import SHARDS_BY_SIZE, Config, ConfigError
 from streaming.runtime.configuration import clusters
 from streaming.runtime.configuration.checks import problems
-from streaming.runtime.configuration.environment import DEFAULTS, lay_over
 from streaming.runtime.configuration.ranges import reason
 from streaming.runtime.configuration.secret_keys import secrets
+from streaming.runtime.configuration.variables import DEFAULTS, lay_over
 from streaming.runtime.errors import keep_secret
 from streaming.runtime.kafka import topic_settings
 
@@ -39,15 +40,17 @@ def load(
     Raises:
         ConfigError: one line with file or variable, key and reason.
     """
-    each = load_all(path, environment)
-    if cluster in each:
-        return each[cluster]
-    origin, names = _origin(path), ", ".join(sorted(each))
+    each = read(path, environment)
+    if cluster in each.refused:
+        raise each.refused[cluster]
+    if cluster in each.usable:
+        return each.usable[cluster]
+    origin, names = _origin(path), ", ".join(sorted(each.names))
     if cluster:
         raise ConfigError(f"{origin}: there is no cluster {cluster}; there is {names}")
-    if len(each) > 1:
+    if len(each.names) > 1:
         raise ConfigError(f"{origin}: has several clusters; say which by --cluster: {names}")
-    return next(iter(each.values()))
+    return next(iter(each.all.values()))
 
 
 def load_all(
@@ -58,25 +61,65 @@ def load_all(
     Raises:
         ConfigError: one line with file or variable, key and reason.
     """
+    return read(path, environment).all
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What the file says of each cluster: its configuration, or why it cannot be used."""
+
+    usable: Mapping[str, Config]
+    refused: Mapping[str, ConfigError]
+    is_fleet: bool
+    """Whether clusters have sections or files of their own."""
+
+    @property
+    def names(self) -> list[str]:
+        """All clusters that the file names."""
+        return [*self.usable, *self.refused]
+
+    @property
+    def all(self) -> dict[str, Config]:
+        """All clusters.
+
+        Raises:
+            ConfigError: one of them cannot be used.
+        """
+        for error in self.refused.values():
+            raise error
+        return dict(self.usable)
+
+
+def read(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Read:
+    """The file with the environment laid over it; an error of one cluster is no error of others.
+
+    Raises:
+        ConfigError: of what clusters have in common, or there is no cluster.
+    """
     environment = os.environ if environment is None else environment
     data, origin = _read(path), _origin(path)
     if below := environment.get(DEFAULTS):
         defaults = _read(Path(below))
         _convert(defaults, below)  # an error of theirs is not one of the file
         data = clusters.laid_over(defaults, data)
-    of_clusters = clusters.split(data, origin, path, _read)
-    lay_over(data, origin, environment, of_clusters)
+    is_fleet = clusters.are_in(data)
+    own, refused = clusters.split(data, origin, path, _read)
+    lay_over(data, origin, environment, own, may_go=clusters.has_folder(data))
     bus = data.setdefault("bus", {})
     if isinstance(bus, dict):  # a person leaves the number to the twin; a program has one
         bus.setdefault("shards", SHARDS_BY_SIZE)
-    each = clusters.joined(data, of_clusters)
+    each = clusters.joined(data, own) if is_fleet else clusters.alone(data)
     for secret in secrets([*each.values()]):  # before anything can be said of the values
         keep_secret(secret)
-    configs = [
-        _checked(one, f"{origin}: clusters.{name}" if of_clusters else origin)
-        for name, one in each.items()
-    ]
-    return {config.cluster.name: config for config in configs}
+    usable: dict[str, Config] = {}
+    for name, one in each.items():
+        try:
+            config = _checked(one, f"{origin}: clusters.{name}" if is_fleet else origin)
+        except ConfigError as error:
+            refused[name] = error
+        else:
+            usable[config.cluster.name] = config
+    return Read(usable, refused, is_fleet)
 
 
 def _checked(data: clusters.Data, origin: str) -> Config:

@@ -19,7 +19,12 @@ from streaming.runtime.kafka import topic_settings
 
 PREFIX: Final = "KAFKA_TWIN_"
 DEFAULTS: Final = f"{PREFIX}DEFAULTS"
-_NOT_CONFIG: Final = {DEFAULTS, f"{PREFIX}CONFIG", f"{PREFIX}CACHE", f"{PREFIX}IVY_SETTINGS"}
+CLUSTER: Final = f"{PREFIX}CLUSTER"
+"""Names the cluster that a command is for."""
+
+_NOT_CONFIG: Final = {
+    DEFAULTS, CLUSTER, f"{PREFIX}CONFIG", f"{PREFIX}CACHE", f"{PREFIX}IVY_SETTINGS",
+}  # fmt: skip
 _CLIENT_PREFIXES: Final = (f"{PREFIX}CLUSTER_CLIENT_", f"{PREFIX}BUS_CLIENT_")
 _BUS_TOPICS: Final = f"{PREFIX}BUS_TOPICS_"
 _OF_CLUSTERS: Final = f"{PREFIX}CLUSTERS_"
@@ -28,9 +33,15 @@ _TABLES: Final = ("client", "topics", "metrics_urls", "brokers", "labels")
 
 
 def lay_over(
-    data: Data, origin: str, environment: Mapping[str, str], of_clusters: Mapping[str, Data]
+    data: Data,
+    origin: str,
+    environment: Mapping[str, str],
+    of_clusters: Mapping[str, Data],
+    may_go: bool = False,
 ) -> None:
     """Lay the variables over the common data, and over those of each cluster.
+
+    Where clusters ``may_go``, a variable may be of one that is not there any more.
 
     Raises:
         ConfigError: a variable that is no setting, or a value of another type.
@@ -48,8 +59,8 @@ def lay_over(
             client[name.removeprefix(prefix).lower()] = text
         elif name.startswith(_BUS_TOPICS):
             _lay_bus_topic(data, name, text)
-        elif name.startswith(_OF_CLUSTERS) and of_clusters:
-            _lay_over_cluster(of_clusters, name, text)
+        elif name.startswith(_OF_CLUSTERS) and (of_clusters or may_go):
+            _lay_over_cluster(of_clusters, name, text, may_go)
         else:
             raise ConfigError(
                 f"environment: {name} is not a setting; see docs/config.toml for the keys"
@@ -67,12 +78,16 @@ def in_variables(name: str) -> str:
     return re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
-def _lay_over_cluster(of_clusters: Mapping[str, Data], variable: str, text: str) -> None:
+def _lay_over_cluster(
+    of_clusters: Mapping[str, Data], variable: str, text: str, may_go: bool
+) -> None:
     """Lay ``KAFKA_TWIN_CLUSTERS_ORDERS_CLIENT_SASL_PLAIN_PASSWORD`` over ``clusters.orders``."""
     rest = variable.removeprefix(_OF_CLUSTERS)
     meant = [name for name in of_clusters if rest.startswith(f"{in_variables(name)}_")]
     longest = max((len(in_variables(name)) for name in meant), default=0)
     meant = [name for name in meant if len(in_variables(name)) == longest]
+    if not meant and may_go:
+        return
     if len(meant) != 1:
         what = f"either of the clusters {' and '.join(meant)}" if meant else "no cluster"
         raise ConfigError(f"environment: {variable} names {what} of [clusters]")
