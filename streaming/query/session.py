@@ -124,6 +124,7 @@ def _needed_at_start(config: Config) -> dict[str, str]:
     return _needed(config) | {
         **java_iam.of_executors(config),
         "spark.shuffle.compress": "false",  # frames are compressed already
+        "spark.scheduler.mode": "FAIR",  # queries of one session take turns
         "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
         # Otherwise a task that starts just after its stage is missing from Spark's status until the
         # next heartbeat, and a slow batch looks like one without a free core.

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 from pyspark.sql import SparkSession
 
-from streaming.query.state.checkpoint import CheckpointError, location
+from streaming.query.state.checkpoint import location
 from streaming.query.state.folder import Folder
 from streaming.query.state.offset_log import offset_log
 from streaming.runtime.kafka.remote_log_access import TOPIC
