@@ -26,7 +26,7 @@ class BatchMetrics:
 
     def __init__(self, registry: Registry) -> None:
         """The metrics go to a registry, which queries share."""
-        self._registry = registry
+        self.registry = registry
         self._of: dict[str, ProgramMetrics] = {}
         self._topics: dict[str, str] = {}
         self._last_batch = _NONE_YET
@@ -43,7 +43,7 @@ class BatchMetrics:
             self._of.pop(name).forget()
         for name in observations:
             if name not in self._of:
-                self._of[name] = ProgramMetrics(name, own.OWN, self._registry)
+                self._of[name] = ProgramMetrics(name, own.OWN, self.registry)
         self.stalled(self._stall)
 
     def forget(self) -> None:
