@@ -183,11 +183,13 @@ def admission(ctx: click.Context, fail_open: bool | None) -> None:
     from streaming.admission.program import run
 
     config = _of_program(ctx)
+    section = config.admission
     if fail_open is not None:
         unknown: Literal["admit", "refuse"] = "admit" if fail_open else "refuse"
-        section = msgspec.structs.replace(config.admission, when_unknown=unknown)
-        config = msgspec.structs.replace(config, admission=section)
-    run(config)
+        section = msgspec.structs.replace(section, when_unknown=unknown)
+    exporter = section.exporter.rstrip("/") + chosen(ctx).below
+    section = msgspec.structs.replace(section, exporter=exporter)
+    run(msgspec.structs.replace(config, admission=section))
 
 
 @main.command()
