@@ -75,6 +75,7 @@ class Queries:
         self._look = Deadline.after_s(LOOK_AT_FILES_EVERY_S)
         self._buses: dict[Bus, Watched] = {}
         self._queries: dict[Lane, tuple[RunningQuery, BatchMetrics]] = {}
+        self._said: dict[Bus, str] = {}
         self._spark: SparkSession | None = None
 
     def known(self) -> list[Config]:
@@ -82,13 +83,13 @@ class Queries:
         return [config for watched in self._buses.values() for config in watched.known.values()]
 
     def why_unhealthy(self) -> str:
-        """A sentence for each query that stands still; empty if there is none."""
-        each = [(lane, metrics.why_unhealthy()) for lane, (_, metrics) in self._queries.items()]
-        if len(each) == 1:
-            return each[0][1]
-        return "; ".join(
-            f"{lane.cluster or lane.bus.bootstrap}: {why}" for lane, why in each if why
-        )
+        """A sentence for each query that stands still, and each bus that is away; may be empty."""
+        each = {lane: metrics.why_unhealthy() for lane, (_, metrics) in [*self._queries.items()]}
+        if len(each) == len(self._buses) == 1:
+            return next(iter(each.values()))
+        said = [f"{lane.cluster or lane.bus.bootstrap}: {why}" for lane, why in each.items() if why]
+        said += [str(watched.failure) for watched in [*self._buses.values()] if watched.failure]
+        return "; ".join(said)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -124,9 +125,13 @@ class Queries:
             self._look = Deadline.after_s(LOOK_AT_FILES_EVERY_S)
             if self._followed.look():
                 self._watch()
-        for watched in self._buses.values():
-            if len(self._buses) == 1 and not watched.known and watched.failure is not None:
+        for bus, watched in self._buses.items():
+            if watched.failure is not None and not watched.known and len(self._buses) == 1:
                 raise watched.failure
+            why = str(watched.failure or "")
+            if why and why != self._said.get(bus):  # log each cause once
+                log.warning("unavailable", what=f"bus {bus.bootstrap}", why=why)
+            self._said[bus] = why
         for query, _ in self._queries.values():
             if query.failure is not None:
                 raise query.failure
@@ -147,7 +152,8 @@ class Queries:
 
     def _run(self, spark: SparkSession) -> None:
         """Run the queries of the clusters that are known, and no others."""
-        lanes = by_lane(self.known(), is_fleet=self._followed.is_fleet)
+        is_fleet = self._followed.is_fleet
+        lanes = by_lane(self.known(), is_fleet=is_fleet)
         self._end(*(self._queries.keys() - lanes.keys()))
         for lane, configs in lanes.items():
             if lane in self._queries:
@@ -155,7 +161,9 @@ class Queries:
                 continue
             metrics = BatchMetrics(self.registry)
             checkpoint = self._checkpoints.of(lane)
-            query = RunningQuery(spark, configs, checkpoint, metrics, self._is_one)
+            query = RunningQuery(
+                spark, configs, checkpoint, metrics, self._is_one, is_fleet=is_fleet
+            )
             self._queries[lane] = query, metrics
             query.start()
 

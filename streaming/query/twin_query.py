@@ -90,7 +90,7 @@ def _observations(
         spark,
         configs[0].bus_bootstrap,
         configs[0].bus_client,
-        configs[0].query.max_offsets_per_trigger,
+        most_in_a_batch(configs),
         subscribe=",".join(bus_topics.topics(config).observations for config in configs),
         **source,
     )
@@ -113,6 +113,20 @@ def _state_key(configs: Sequence[Config]) -> Column:
     ]
     pairs = F.create_map(*(F.lit(text) for pair in keys for text in pair))
     return F.coalesce(F.try_element_at(pairs, F.col("key")), F.col("key"))
+
+
+def most_in_a_batch(configs: Sequence[Config]) -> int:
+    """Messages in a batch at most.
+
+    Of several clusters, two cycles: a cluster that floods, or comes back after an hour, would else
+    fill batches of half a minute, for which the others wait. Spark takes of each partition by what
+    waits there, and one message at least, so the others have theirs in each batch.
+    """
+    configured = configs[0].query.max_offsets_per_trigger
+    if len(configs) == 1:
+        return configured
+    cycle = sum(config.bus.shards for config in configs)
+    return max(cycle, min(configured, 2 * cycle))
 
 
 def whole_cycle_options(configs: Sequence[Config]) -> dict[str, str]:

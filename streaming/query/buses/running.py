@@ -56,6 +56,8 @@ class RunningQuery:
         checkpoint: str,
         metrics: BatchMetrics,
         is_alone: Callable[[], bool],
+        *,
+        is_fleet: bool,
     ) -> None:
         """Nothing is started yet.
 
@@ -65,11 +67,12 @@ class RunningQuery:
             checkpoint: of the query, as Spark takes it.
             metrics: of the query.
             is_alone: whether there is no other query; then what ends it ends the program.
+            is_fleet: there may be several clusters.
         """
         self.failure: Exception | None = None  # why it ended, if it was the only one
         self._spark, self._checkpoint, self._metrics = spark, checkpoint, metrics
         self._configs, self._is_alone = [*configs], is_alone
-        self._readers = SegmentReaders(spark)
+        self._readers = SegmentReaders(spark, is_fleet=is_fleet)
         self._has_failed = False
         self._stop, self._has_changed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"query {checkpoint}", daemon=True)

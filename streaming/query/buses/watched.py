@@ -41,7 +41,7 @@ class Watched:
 
     def __init__(self, configs: Iterable[Config]) -> None:
         """Nothing is asked yet."""
-        self.failure: UserError | None = None  # why the only cluster, or any, cannot be watched
+        self.failure: UserError | None = None  # why the bus cannot be looked at
         self.known: Known = {}
         self._configs: list[Config] = []
         self._given: list[Config] = []

@@ -33,13 +33,22 @@ class Position(msgspec.Struct, frozen=True):
 class PositionFile:
     """The file with the position of one cluster."""
 
-    def __init__(self, spark: SparkSession, checkpoint: str, cluster: str) -> None:
+    def __init__(
+        self, spark: SparkSession, checkpoint: str, cluster: str, *, is_fleet: bool = False
+    ) -> None:
         """Nothing is read yet.
+
+        Args:
+            spark: the session.
+            checkpoint: ``query.checkpoint``.
+            cluster: its name.
+            is_fleet: there may be several; then a checkpoint of Spark may be that of another.
 
         Raises:
             CheckpointError: the checkpoint cannot be used.
         """
         self._spark, self._checkpoint = spark, location(checkpoint, FOLDER)
+        self._is_fleet = is_fleet
         self._folder = Folder(spark, self._checkpoint)
         self._name = f"{quote(cluster, safe='')}.json"
 
@@ -50,7 +59,7 @@ class PositionFile:
             CheckpointError: the checkpoint cannot be read.
         """
         if self._folder.written_at_ms(self._name) is None:
-            return self._of_spark()
+            return Position() if self._is_fleet else self._of_spark()
         with suppress(msgspec.DecodeError):
             return msgspec.json.decode(self._folder.read(self._name), type=Position)
         return Position()  # a program was killed while it wrote: repeats are discarded

@@ -19,8 +19,8 @@ _STOP_WITHIN_S: Final = 5.0
 class SegmentReaders:
     """Begins and ends readers as clusters come, go and change."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    def __init__(self, spark: SparkSession, *, is_fleet: bool) -> None:
+        self._spark, self._is_fleet = spark, is_fleet
         self._readers: dict[str, tuple[Config, SegmentReader]] = {}
         self._outbox: Outbox | None = None
 
@@ -36,7 +36,8 @@ class SegmentReaders:
             if self._outbox is None:
                 self._outbox = Outbox(config)
             if name not in self._readers:
-                file = PositionFile(self._spark, config.query.checkpoint, name)
+                checkpoint = config.query.checkpoint
+                file = PositionFile(self._spark, checkpoint, name, is_fleet=self._is_fleet)
                 self._readers[name] = config, SegmentReader(config, self._outbox, file)
 
     def running(self) -> Iterator[tuple[str, bool]]:
