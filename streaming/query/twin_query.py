@@ -94,6 +94,9 @@ def _observations(
         subscribe=",".join(bus_topics.topics(config).observations for config in configs),
         **source,
     )
+    if len(configs) > 1:
+        # Spark makes a task of each topic partition with a message: most of the work of a batch.
+        records = records.coalesce(spark.sparkContext.defaultParallelism)
     return records.select(
         F.coalesce(F.col("key").cast("string"), F.lit("")).alias("key"),
         F.coalesce(F.col("value"), F.lit(b"")).alias("value"),
