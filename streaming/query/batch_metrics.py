@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql.streaming.query import StreamingQuery
-
 from streaming.query import own_metrics as own
-from streaming.query.progress import is_batch, progress_data
+from streaming.query.progress import Reports, is_batch
 from streaming.query.stalled import StallCause, StallKind
 from streaming.runtime.exposition.application import Registry
 from streaming.runtime.program_metrics import ProgramMetrics
@@ -58,24 +55,20 @@ class BatchMetrics:
             return f"the query has ended: {self._stall.text}"
         return f"no batch has ended for three cycles: {self._stall.text}"
 
-    def update(
-        self, query: StreamingQuery, newest: Mapping[str, Any] | None = None
-    ) -> list[Mapping[str, Any]]:
+    def update(self, reports: Reports) -> list[Mapping[str, Any]]:
         """Add the batches that have ended since the last call, and return their reports.
 
-        ``newest`` is Spark's newest report, if the caller has it: each call of Spark makes a text.
-        Spark keeps the progress of the last hundred; reading all of these costs more than reading
-        the newest, and is rarely needed.
+        Spark keeps the last hundred; reading all of these costs more than reading the newest, and
+        is rarely needed.
         """
-        newest = newest or progress_data(query.lastProgress)
+        newest = reports.newest()
         if newest is None:
             return []
         last_batch = newest["batchId"] if is_batch(newest) else newest["batchId"] - 1
         if last_batch == self._last_batch + 1 and is_batch(newest):
             return self.add([newest])
         if last_batch > self._last_batch:
-            recent = map(progress_data, query.recentProgress)
-            return self.add(progress for progress in recent if progress is not None)
+            return self.add(reports.recent())
         return []
 
     def add(self, recent: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -106,7 +99,7 @@ class BatchMetrics:
             return int(progress["numInputRows"])
         topic = self._topics[name]
         return sum(
-            _count(_offsets(source["startOffset"]), _offsets(source["endOffset"]), topic)
+            _count(source["startOffset"] or {}, source["endOffset"] or {}, topic)
             for source in progress["sources"]
         )
 
@@ -125,12 +118,6 @@ class BatchMetrics:
     def remote_segments(self, cluster: str, *, running: bool) -> None:
         """Whether remote segments of a cluster are read."""
         self._of[cluster].set(own.REMOTE_SEGMENTS, running)
-
-
-def _offsets(reported: Any) -> Mapping[str, Mapping[str, int]]:
-    """The offsets of a source, by topic and partition; none before the first batch."""
-    data = json.loads(reported) if isinstance(reported, str) else reported
-    return data or {}
 
 
 def _count(

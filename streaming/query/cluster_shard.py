@@ -136,5 +136,5 @@ class ClusterShard:
 def reports_of(progress: Mapping[str, Any], kinds: frames.Kinds) -> Iterator[Frame]:
     """The reports in Spark's report of a batch; none where it has no output."""
     observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
-    for text in filter(None, (observed[0] if observed else "").split(",")):
+    for text in filter(None, (observed["all"] if observed else "").split(",")):
         yield from frames.decode(base64.b64decode(text), kinds).frames

@@ -15,7 +15,7 @@ from streaming.bus import bus_topics
 from streaming.query.cluster_shard import without_reports
 from streaming.query.kafka_options import OUTPUT, kafka_stream, sink_options
 from streaming.query.processor import Destination, TwinProcessor
-from streaming.query.progress import progress_data
+from streaming.query.progress import Reports
 from streaming.query.session import SMALL_UP_TO_SHARDS, STOP_WITHIN_SECONDS
 from streaming.query.state.checkpoint import location
 from streaming.query.state.state_keys import state_keys
@@ -174,7 +174,7 @@ def end_batch_and_stop(query: StreamingQuery) -> None:
 
 def _batch(query: StreamingQuery) -> Any:
     """The number of the last completed batch."""
-    progress = progress_data(query.lastProgress)
+    progress = Reports(query).newest()
     return progress.get("batchId") if progress else None
 
 

@@ -113,6 +113,7 @@ from prometheus_client import generate_latest
 from streaming.runtime.exposition.application import Registry, WithoutCreated
 from pyspark.sql import SparkSession
 from streaming.query.batch_metrics import BatchMetrics
+from streaming.query.progress import Reports
 spark = (
     SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "1").config("spark.ui.showConsoleProgress", "false")
@@ -127,12 +128,13 @@ metrics = BatchMetrics(Registry())
 metrics.watch({"c": "c.observations"})
 metrics.remote_segments("c", running=False)
 until = time.monotonic() + 600
-while not (p := query.lastProgress) or p["batchId"] < 4:
-    metrics.update(query)
+reports = Reports(query)
+while not (p := reports.newest()) or p["batchId"] < 4:
+    metrics.update(reports)
     assert time.monotonic() < until
     time.sleep(0.2)
 query.stop()
-metrics.update(query)
+metrics.update(reports)
 done = [p for p in query.recentProgress if "addBatch" in p["durationMs"]]
 print(len(done), sum(p["numInputRows"] for p in done), len(query.recentProgress), file=sys.stderr)
 print(generate_latest(WithoutCreated(metrics.registry)).decode(), end="")

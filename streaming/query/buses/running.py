@@ -22,7 +22,7 @@ from streaming.query.buses.restarts import run_despite_passing_causes
 from streaming.query.client_files import ClientFiles
 from streaming.query.cluster_shard import ClusterShards
 from streaming.query.heartbeat import beating
-from streaming.query.progress import log_fields, progress_data
+from streaming.query.progress import Reports, log_fields
 from streaming.query.remote_log.segment_readers import SegmentReaders
 from streaming.query.stalled import Stall
 from streaming.query.twin_query import (
@@ -144,15 +144,16 @@ class RunningQuery:
                     ensure_topics(each)
             self._has_failed = True
             query = start(self._spark, configs, self._checkpoint)
+            reports = Reports(query)
             try:
                 ended = until_end(
                     self._stop, lambda: files.are_renewed() or self._has_changed.is_set()
                 )
-                self._watch(query, ended, stall, clusters, config)
+                self._watch(query, reports, ended, stall, clusters, config)
                 self._has_failed = False
             finally:
                 end_batch_and_stop(query)
-                for done in self._metrics.update(query):
+                for done in self._metrics.update(reports):
                     clusters.take(done)
 
         run_despite_passing_causes(run_query)
@@ -160,6 +161,7 @@ class RunningQuery:
     def _watch(
         self,
         query: StreamingQuery,
+        reports: Reports,
         has_ended: Callable[[], bool],
         stall: Stall,
         clusters: ClusterShards,
@@ -172,14 +174,14 @@ class RunningQuery:
             if not query.isActive:
                 raise QueryError(cause(query, f"bus {config.bus_bootstrap}"))
             # Progress: no batch runs, or another one has ended. A hanging batch is not progress.
-            newest = progress_data(query.lastProgress)
+            newest = reports.newest()
             before, batch = batch, newest and newest["batchId"]
             if batch != before or not query.status["isTriggerActive"]:
                 touch_liveness_file(config.health.folder, "query")
                 stall.end()
             else:
                 stall.check()
-            for ended in self._metrics.update(query, newest):
+            for ended in self._metrics.update(reports):
                 clusters.take(ended)
             self._metrics.stalled(stall.why)
             for name, is_running in self._readers.running():
