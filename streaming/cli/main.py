@@ -131,9 +131,11 @@ def query(ctx: click.Context) -> None:
     It reads observations from the bus and writes snapshots and events to it.
     """
     if ctx.invoked_subcommand is None:
-        from streaming.query.twin_query import run
+        from streaming.query.program import run
+        from streaming.runtime.logs import say_what_wins
 
-        run(_of_all_clusters(ctx))
+        say_what_wins(chosen(ctx).path)
+        run(chosen(ctx).followed())
 
 
 @query.command()
