@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final
 
 from starlette.types import ASGIApp
@@ -43,6 +44,7 @@ Simulated = tuple[ShardState, ShardState]
 """The one shard of a cluster, and the cluster's own."""
 
 
+@cache
 def simulated(
     happens: Happens | None = None, seed: int = 1, shape: Shape = SMALL,
     free_bytes: int = DISK_BYTES // 2,
@@ -64,6 +66,7 @@ def simulated(
     return state, own
 
 
+@cache
 def filling(free_gb: float, **of_log: float) -> Simulated:
     """Two brokers whose disks fill; ``uploaded_until_s`` says when remote storage went away."""
     tiered = "uploaded_until_s" in of_log
@@ -74,9 +77,16 @@ def filling(free_gb: float, **of_log: float) -> Simulated:
     return one_shard(frames)
 
 
+@cache
 def lost(*brokers: int) -> Happens:
     """Those are lost, one after the other."""
     return lambda shard: [shard.lose(broker) for broker in brokers]
+
+
+@cache
+def silent(*brokers: int) -> Happens:
+    """Those answer no more, and nobody has noticed."""
+    return lambda shard: [shard.silence(broker) for broker in brokers]
 
 
 def behind(shard: SimulatedShard) -> None:
@@ -109,14 +119,17 @@ class ShownFleet:
     ) -> None:
         """Serve those clusters from now on."""
         self.clusters.serve(
-            self._source(name, state, labels.get(name, {})) for name, state in states.items()
+            self.source_of(view_of(name, state), name, labels.get(name, {}))
+            for name, state in states.items()
         )
 
-    def _source(self, name: str, state: Simulated | None, labels: Mapping[str, str]) -> ViewSource:
-        view = view_of(name, state)
+    def source_of(
+        self, view: ClusterView, name: str = "c", labels: Mapping[str, str] | None = None
+    ) -> ViewSource:
+        """The source of a view."""
         return ViewSource(
             CATALOG, name, lambda: Exposition(view),
-            lambda: MOMENT_MS + self.ahead_ms.get(name, 1_000), labels=labels,
+            lambda: MOMENT_MS + self.ahead_ms.get(name, 1_000), labels=labels or {},
         )  # fmt: skip
 
     def app(self) -> ASGIApp:
@@ -162,10 +175,10 @@ def many(count: int = 150) -> ShownFleet:
     troubles: list[Simulated | None] = [
         simulated(lost(1, 2, 3)), None, simulated(lost(4)), simulated(behind),
         filling(40), filling(12, uploaded_until_s=600), cold,
-        simulated(lambda shard: shard.silence(3)), simulated(lost(2, 3)),
+        simulated(silent(3)), simulated(lost(2, 3)),
         simulated(shape=replace(SMALL, brokers=4, racks=2)), filling(400),
         simulated(shape=replace(SMALL, replication=2, min_isr=1)),
-        simulated(lambda shard: [shard.silence(broker) for broker in range(1, 6)]),
+        simulated(silent(1, 2, 3, 4, 5)),
     ]  # fmt: skip
     states: dict[str, Simulated | None] = {}
     labels: dict[str, Mapping[str, str]] = {}

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+import structlog
+
 from streaming.bus.view import ClusterView
 from streaming.exporter.fleet.horizons import Horizon, disk_horizon, tier_horizon
 from streaming.exporter.fleet.worst_thing import (
@@ -32,6 +34,8 @@ from streaming.questions.headline.worst_losses import (
 from twin.declarations.table import UNKNOWN
 from twin.rules.election.predictions import Result
 from twin.tables.state import Brokers
+
+log = structlog.get_logger("exporter")
 
 
 class TrackRecord(TypedDict):
@@ -136,7 +140,11 @@ class FleetRows:
         before, of_view = self._kept.get(source.cluster, (None, None))
         if before is source and of_view is not None and of_view.still_holds(view):
             return of_view
-        return _of_view(source, view)
+        try:
+            return _of_view(source, view)
+        except Exception as error:  # of one cluster, that of a plugin perhaps: others have rows
+            log.exception("a cluster has no row", cluster=source.cluster)
+            return _not_judged(view, f"{type(error).__name__}: {error}")
 
 
 def _row(source: ViewSource, of_view: _OfView) -> tuple[WorstThing, FleetRow]:
@@ -190,6 +198,15 @@ def _of_view(source: ViewSource, view: ClusterView) -> _OfView:
         brokers=int(newest[Brokers].listed.sum()) if newest else None,
         partitions=None if summary["partitions"] is None else int(summary["partitions"]),
     )
+
+
+def _not_judged(view: ClusterView, why: str) -> _OfView:
+    """Nothing but that there is no row, and why."""
+    return _OfView(
+        view=view, worst=not_up(f"this cluster cannot be judged: {why}"), risks=None, can_lose=None,
+        loss=None, rack_loss=None, disk=disk_horizon(None), tier=tier_horizon(None), track=None,
+        brokers=None, partitions=None,
+    )  # fmt: skip
 
 
 def _risks(summary: Mapping[str, Any]) -> Mapping[str, Mapping[str, int]]:

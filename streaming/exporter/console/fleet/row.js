@@ -14,7 +14,7 @@ export function Row({ row, without, hasVersions }) {
     <th scope="row" role="rowheader"><${Mark} severity=${row.severity} /><a class="to-cluster" href=${to(row.cluster)}
       title=${[sizeOf(row), ...Object.values(row.labels)].join(" · ")}>${row.cluster}</a><${Labels} labels=${row.labels} without=${without} /></th>
     <td role="cell" class="said" title=${row.sentence}><span>${withShortTimes(row)}</span></td>
-    <td role="cell" class=${`of-risks ${row.risks ? "" : "unknown"}`}><${Risks} row=${row} /></td>
+    <td role="cell" class=${`of-risks ${stateOfRisks(row)}`}><${Risks} row=${row} /></td>
     <${Cell} name="broker lost" of=${brokerLoss(row)} />
     <${Cell} name="rack lost" of=${rackLoss(row)} />
     <${Cell} name="disk full in" of=${diskFull(row)} />
@@ -36,11 +36,16 @@ function Labels({ labels, without }) {
   return values.length > 0 && html` <span class="labels">${values.join(" ")}</span>`;
 }
 
+function stateOfRisks({ risks }) {
+  if (risks === null) return "unknown";
+  return Object.values(risks).some(open => Object.keys(open).length) ? "" : "muted";
+}
+
 function Risks({ row }) {
-  if (row.risks === null) return html`<span class="unknown">${UNKNOWN}</span>`;
+  if (row.risks === null) return UNKNOWN;
   const open = Object.entries(OF_RISKS).map(([severity, state]) => [severity, state, ...risksOf(row, severity)])
     .filter(([, , number]) => number);
-  if (!open.length) return html`<span class="muted">none</span>`;
+  if (!open.length) return "none";
   return open.map(([severity, state, number, names]) => html`<span key=${severity} class=${`pill ${state}`}
     title=${`${severity}: ${names}`}>${number}<span class="unseen"> ${severity}: ${names}</span></span>`);
 }

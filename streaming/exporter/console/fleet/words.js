@@ -40,7 +40,7 @@ export function rackLoss({ can_lose: canLose, rack_loss: loss }) {
 }
 
 const FORECASTS = {
-  not_in_sight: ["not in sight", "muted", "Not full within 14 days"],
+  not_in_sight: ["> 14 d", "muted", "Not in sight: not full within 14 days"],
   nothing_tiered: ["not tiered", "muted", "No partition is known to be tiered"],
   unknown: NOT_KNOWN,
 };
