@@ -126,6 +126,14 @@ def test_who_shows_no_token_sees_probes_alone_at_the_root_and_below():
             assert fleet.get(below + path, headers=with_token).status_code in (200, 404)
 
 
+def test_who_shows_no_token_learns_no_names_of_clusters():
+    fleet = a_fleet(ORDERS, access=AccessConfig(token="secret"), mcp_token="other")
+    for path in ("healthz", "mcp", "", "api/v1/summary"):
+        answer = fleet.get(f"/clusters/none/{path}")
+        assert answer.status_code == (404 if path == "healthz" else 401)
+        assert "orders" not in answer.text
+
+
 def test_plans_are_for_operators_below_a_cluster_as_well():
     access = AccessConfig(token="looks", operator_token="may")
     fleet = a_fleet(ORDERS, access=access)
