@@ -172,8 +172,11 @@ def exporter(ctx: click.Context) -> None:
     All of it is read from the snapshots on the bus.
     """
     from streaming.exporter.server import run
+    from streaming.runtime.logs import say_what_wins
 
-    run(_of_program(ctx))
+    followed = chosen(ctx).followed()
+    say_what_wins(chosen(ctx).path)
+    run(followed)
 
 
 @main.command()

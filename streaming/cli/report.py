@@ -15,6 +15,7 @@ from streaming.history.moment import Moment, MomentError, moment, time_text
 from streaming.history.report.model import Report
 from streaming.history.report.writing.render import FORMATS, Format, rendered
 from streaming.history.span import Span
+from streaming.runtime.configuration.chosen import chosen
 
 _ANSWER_WITHIN_S: Final = 900.0
 """Each cycle of the span is computed again: some minutes for a large cluster."""
@@ -73,7 +74,8 @@ def report(begin: Moment | str, end: Moment | str | None, url: str, form: Format
     if form == "json":
         click.echo(msgspec.json.encode(data).decode())
     else:
-        click.echo(rendered(msgspec.convert(data, Report), form, f"{url}/"), nl=False)
+        console = f"{url}{chosen().below}/"
+        click.echo(rendered(msgspec.convert(data, Report), form, console), nl=False)
 
 
 def _text(of: Moment | str, url: str) -> str:

@@ -10,16 +10,19 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from kafka.protocol.producer import ProduceRequest
 
 from streaming.checks import fleet_checks
 from streaming.cli.main import main
 from streaming.collector.cycle.metrics import CycleMetrics
-from streaming.collector.fleet.phases import first_in_s
+from streaming.collector.fleet.division import PLACES, places_of, require_one_bus
+from streaming.collector.fleet.phases import begun_s_ago
 from streaming.collector.fleet.program import PolledClusters
 from streaming.collector.own_metrics import OWN
 from streaming.lab.local_cluster import free_base_port
-from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
+from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config, ConfigError
 from streaming.runtime.configuration.following import Followed
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.exposition.application import Registry
@@ -56,7 +59,7 @@ class Fleet:
 
     def follow(self, followed: Followed) -> None:
         followed.look()
-        self.polled.follow(followed)
+        self.polled.follow(followed.configs, followed.why_not)
 
     def observations(self, name: str) -> int:
         """How many messages about the cluster the bus has taken."""
@@ -99,9 +102,16 @@ def test_each_cluster_is_polled_and_a_silent_one_delays_no_other(fleet: Fleet) -
     fleet.follow(Followed(fleet.path, {}))
     fleet.goes_on("orders", "stock")
     assert fleet.observations("pay") == 0
-    why = until(fleet.polled.why_unhealthy)
-    assert why.startswith("pay: cluster.bootstrap 127.0.0.1:")
-    assert "orders" not in why
+    until(lambda: fleet.polled.why_unhealthy().startswith("pay: cluster.bootstrap 127.0.0.1:"))
+    fleet.goes_on("orders", "stock")
+
+
+def test_a_cluster_whose_bus_is_gone_delays_no_other(fleet: Fleet) -> None:
+    fleet.write("pay", fleet.clusters["pay"].bootstrap, 'bootstrap = "127.0.0.1:1"\n')
+    fleet.follow(Followed(fleet.path, {}))
+    fleet.goes_on("orders", "stock")
+    until(lambda: fleet.polled.why_unhealthy().startswith("pay: bus 127.0.0.1:1: "))
+    fleet.goes_on("orders", "stock")
 
 
 def test_a_cluster_comes_and_goes_and_the_others_are_not_touched(fleet: Fleet) -> None:
@@ -223,8 +233,8 @@ def config(name: str, shards: int = 1, interval_ms: int = 5_000) -> Config:
 
 def test_small_clusters_are_polled_close_together_and_large_ones_apart() -> None:
     def phases(shards: int) -> list[float]:
-        at_s = 1e9
-        return sorted(first_in_s(config(f"c{n}", shards), at_s) for n in range(50))
+        at_s = 1e9 + 4.999
+        return sorted(begun_s_ago(config(f"c{n}", shards), at_s) for n in range(50))
 
     small, large = phases(1), phases(2)
     assert 0.3 < small[-1] - small[0] < 0.5
@@ -234,7 +244,7 @@ def test_small_clusters_are_polled_close_together_and_large_ones_apart() -> None
 
 def test_the_place_of_a_cluster_does_not_depend_on_when_it_is_begun() -> None:
     begins = {
-        round((now_s + first_in_s(config("orders"), now_s)) % 5, 6)
+        round((now_s - begun_s_ago(config("orders"), now_s)) % 5, 6)
         for now_s in (1e9, 1e9 + 0.1, 1e9 + 3.3, 1e9 + 4.99)
     }
     assert len(begins) == 1
@@ -274,3 +284,36 @@ def test_a_cluster_whose_check_does_not_end_holds_no_other(
     ran = CliRunner().invoke(main, ["--config", str(fleet.path), "check"])
     first = ran.output.splitlines()[0]
     assert first == "pay: cannot run: missing: an end of the check within 5 s -> everything"
+
+
+# ---------------------------------------------------------------- several collectors
+
+
+@given(st.sets(st.text("abcdefgh-", min_size=1), min_size=1, max_size=60), st.integers(1, 8))
+def test_collectors_divide_clusters_evenly(names: set[str], collectors: int) -> None:
+    places = places_of(names)
+    assert {*places} == names
+    each, more = divmod(PLACES, collectors)
+    assert {*places.values()} <= {*range(PLACES)}
+    if not more:
+        counts = [sum(place // each == n for place in places.values()) for n in range(collectors)]
+        assert sum(counts) == len(names)
+        assert max(counts) - min(counts) <= 1
+
+
+def test_few_clusters_change_places_when_one_comes() -> None:
+    names = {f"cluster-{n}" for n in range(100)}
+    before, after = places_of(names), places_of({*names, "another"})
+    half = PLACES // 2
+    assert sum(before[name] // half != after[name] // half for name in names) <= 1
+
+
+def test_clusters_that_share_no_bus_cannot_be_divided() -> None:
+    here, there = (
+        Config(cluster=ClusterConfig(name=name), bus=BusConfig(bootstrap=bus))
+        for name, bus in (("orders", "a:1"), ("pay", "b:1"))
+    )
+    require_one_bus([here, here])
+    for configs in ([here, there], [config("orders")]):
+        with pytest.raises(ConfigError, match=r"^fleet.collector_group: .*set bus.bootstrap"):
+            require_one_bus(configs)

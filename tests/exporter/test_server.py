@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.exporter.server import STUCK_AFTER_S, SnapshotReader
+from streaming.exporter.intake.bus_reading import BusReading
+from streaming.exporter.intake.cluster_reading import STUCK_AFTER_S, ClusterReading
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
@@ -133,33 +134,33 @@ def test_a_client_setting_that_does_not_exist_is_one_clear_line(tmp_path):
 
 
 def test_reading_that_breaks_ends_the_exporter_and_keeps_the_cause():
-    class Breaking(SnapshotReader):
+    class Breaking(BusReading):
         def _read(self) -> None:
             raise ValueError("a bug")
 
-    ended = threading.Event()
-    reader = Breaking(Config(), ended.set)
-    reader.start()
+    broken, ended = list[str](), threading.Event()
+    reading = Breaking(lambda why: (broken.append(why), ended.set()))
+    reading.start()
     assert ended.wait(100)
-    reader.stop()
-    assert reader.broken == "ValueError: a bug"
+    reading.stop()
+    assert broken == ["ValueError: a bug"]
 
 
 def test_reading_that_stands_still_is_said_after_two_minutes():
-    reader = SnapshotReader(Config(), lambda: None)
+    reader = ClusterReading(Config())
     assert reader.why_stuck == ""
-    reader._turned_at_s -= STUCK_AFTER_S
+    reader.turned_at_s -= STUCK_AFTER_S
     assert reader.why_stuck == "no snapshots were read for 120 s"
 
 
 def test_a_view_is_rendered_at_its_first_scrape_and_copied_at_the_next():
     config = Config(cluster=ClusterConfig(name="c"), bus=BusConfig(shards=1))
-    reader = SnapshotReader(config, lambda: None)
+    reader = ClusterReading(config)
     reader._store.take_snapshot(b"c/0", codec.encode(a_state(Partition())))
     before = reader.exposition()
     reader.publish(UNKNOWN)
     first = reader.exposition()
-    reader._note_bus(silent_since_ms=1)
+    reader.note_silence()
     second = reader.exposition()
     assert (len(before.view.shards), len(first.view.shards)) == (0, 1)
     assert second.blocks is first.blocks

@@ -12,7 +12,8 @@ from starlette.requests import Request
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.moments import Moments
-from streaming.exporter.routing import QUESTIONS_AT_ONCE, routes
+from streaming.exporter.routing import routes
+from streaming.exporter.turns import QUESTIONS_AT_ONCE, Turns
 from streaming.exporter.view_source import ViewSource
 from streaming.exporter.web_application import endpoints
 from streaming.questions import QUESTIONS
@@ -52,7 +53,8 @@ def test_a_scrape_waits_for_no_question_however_many_are_asked():
         return []
 
     question = Endpoint(path="/question", summary="", answer=answer, schema={}, runs=Runs.IN_TURN)
-    app = Starlette(routes=routes([question, *endpoints(CATALOG)], Moments(SOURCE)))
+    asked_about = [question, *endpoints(CATALOG)]
+    app = Starlette(routes=routes(asked_about, Moments(SOURCE).ask, Turns(), "c"))
     with served(app) as url, ThreadPoolExecutor(MANY) as people:
         answers = [people.submit(get, f"{url}/question", timeout_s=60) for _ in range(MANY)]
         try:

@@ -72,7 +72,7 @@ def poll(
     stop: threading.Event,
     *,
     cycles: int | None = None,
-    first_in_s: Callable[[Config], float] = lambda _: 0.0,
+    begun_s_ago: Callable[[Config], float] = lambda _: 0.0,
 ) -> None:
     """Connect, and collect one cluster until ``stop`` is set, or for that many cycles.
 
@@ -82,7 +82,8 @@ def poll(
         metrics: of the cluster.
         stop: ends it after the running cycle.
         cycles: how many; None: no limit.
-        first_in_s: gives the pause before the first cycle, once the number of shards is known.
+        begun_s_ago: gives, once the number of shards is known, since when the first cycle counts as
+            begun, which decides when the next ones begin.
 
     Raises:
         CollectorError, BusError, ConfigError: it cannot start.
@@ -101,8 +102,8 @@ def poll(
         ):
             log.info("running", cluster=known.cluster.name, interval_ms=section.interval_ms)
             write = partial(send, known, sender, ObservationEncoder())
-            due_in_s = first_in_s(known)
-            collect(known, collector, write, stop, cycles, metrics, due_in_s=due_in_s)
+            ago_s = begun_s_ago(known)
+            collect(known, collector, write, stop, cycles, metrics, begun_s_ago=ago_s)
 
 
 def choose_shards(
@@ -139,15 +140,15 @@ def collect(
     stop: threading.Event,
     cycles: int | None = None,
     metrics: CycleMetrics | None = None,
-    due_in_s: float = 0.0,
+    begun_s_ago: float = 0.0,
 ) -> None:
     """Observe and send at a fixed rate until ``stop`` is set, or for that many cycles.
 
-    The first cycle begins after ``due_in_s``.
+    The first cycle begins at once, and counts as begun so many seconds ago.
     """
     metrics = metrics or CycleMetrics(config.cluster.name, config.collector.interval_ms)
     cycle_log = CycleLog()
-    first_s = time.monotonic() + due_in_s
+    first_s = time.monotonic() - begun_s_ago
     schedule = FixedRateSchedule(config.collector.interval_ms / 1_000, first_s)
     while not stop.wait(max(0.0, schedule.due_s - time.monotonic())):
         began_s = time.monotonic()

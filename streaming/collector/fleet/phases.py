@@ -22,14 +22,15 @@ _SHARE_OF_SMALL: Final = 0.1
 _ALL: Final = 1 << 32
 
 
-def first_in_s(config: Config, now_s: float) -> float:
-    """Seconds until the first cycle of a cluster whose number of shards is known.
+def begun_s_ago(config: Config, now_s: float) -> float:
+    """Since when a cycle has its place that is polled now, less than an interval ago.
 
     Args:
-        config: has the interval, and the name that decides on the place among other clusters.
+        config: has the interval, the number of shards, and the name, which decides on the place
+            among other clusters.
         now_s: since the epoch.
     """
     interval_s = config.collector.interval_ms / 1_000
     share = _SHARE_OF_SMALL if config.bus.shards == 1 else 1.0
     phase_s = interval_s * share * crc32(config.cluster.name.encode()) / _ALL
-    return (phase_s - now_s) % interval_s
+    return (now_s - phase_s) % interval_s

@@ -10,7 +10,7 @@ import structlog
 
 from streaming.collector.cycle.metrics import CycleMetrics
 from streaming.collector.cycle.program import poll
-from streaming.collector.fleet.phases import first_in_s
+from streaming.collector.fleet.phases import begun_s_ago
 from streaming.collector.settings.given_thresholds import GivenThresholds
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -90,12 +90,12 @@ class PolledCluster:
             self.thresholds,
             self._metrics,
             self._stop,
-            first_in_s=self._begun,
+            begun_s_ago=self._begun,
         )
 
     def _begun(self, known: Config) -> float:
         self._said = ""
-        return first_in_s(known, time.time())
+        return begun_s_ago(known, time.time())
 
     def _cannot(self, why: str) -> None:
         """Log each cause once."""

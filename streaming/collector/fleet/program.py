@@ -8,7 +8,7 @@ none does. ``/healthz`` names each that does not.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +16,13 @@ import structlog
 
 from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle import program as of_one_cluster
+from streaming.collector.fleet.division import Division, require_one_bus
 from streaming.collector.fleet.polled import AGAIN_AFTER_S, PolledCluster
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.following import Followed
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.exposition.application import Registry
+from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.program_metrics import served
 from streaming.runtime.stop import on_hangup_signal, on_stop_signal
 
@@ -45,29 +47,53 @@ def run(followed: Followed, path: Path | None = None) -> None:
     Raises:
         MetricsPortError: the port for metrics cannot be used.
         CollectorError, BusError, ConfigError: the only cluster cannot be collected.
+        ConfigError: clusters are to be divided, and do not share a bus.
     """
     if not followed.is_fleet:
         of_one_cluster.run(followed.common, path)
         return
     use_little_memory()
-    stop, hangup, at = threading.Event(), threading.Event(), followed.common.metrics
-    polled = PolledClusters()
+    common, stop, hangup = followed.common, threading.Event(), threading.Event()
+    division = _division(followed)
+    polled, at = PolledClusters(), common.metrics
+
+    def why_unhealthy() -> str:
+        undivided = "" if division is None else division.why_unhealthy()
+        return "; ".join(filter(None, (undivided, polled.why_unhealthy())))
+
     with (
         on_stop_signal(stop),
         on_hangup_signal(hangup.set),
         served(
-            polled.registry, at.host, at.collector_port, "metrics.collector_port",
-            polled.why_unhealthy,
+            polled.registry, at.host, at.collector_port, "metrics.collector_port", why_unhealthy
         ),
-    ):  # fmt: skip
+    ):
         while not stop.is_set():
-            polled.follow(followed)
+            configs = followed.configs
+            polled.follow(
+                configs if division is None else division.part_of(configs), followed.why_not
+            )
+            if not polled.names:  # none has its turn to touch it
+                touch_liveness_file(common.health.folder, "collector")
             stop.wait(LOOK_EVERY_S)
             again = hangup.is_set()
             hangup.clear()
             followed.look(again=again)
-        polled.end(Deadline.after_s(END_WITHIN_S))
+        deadline = Deadline.after_s(END_WITHIN_S)
+        if division is not None:
+            division.leave()
+        polled.end(deadline)
+        if division is not None:
+            division.wait(deadline)
     log.info("stopped")
+
+
+def _division(followed: Followed) -> Division | None:
+    """The part of this collector, if it is one of several; the one of a chosen cluster is not."""
+    if followed.cluster or not followed.common.fleet.collector_group:
+        return None
+    require_one_bus(followed.configs.values())
+    return Division(followed.common)
 
 
 class PolledClusters:
@@ -88,16 +114,19 @@ class PolledClusters:
         """The cluster of that name."""
         return self._polled[name]
 
-    def follow(self, followed: Followed) -> None:
+    def follow(self, configs: Mapping[str, Config], why_not: Callable[[str], str]) -> None:
         """Begin with what is new, end what is gone, and begin anew with what has changed.
 
         A cluster that has changed is begun once its thread has ended, so it is polled by one.
+
+        Args:
+            configs: of the clusters, by name.
+            why_not: why a cluster is not what its files say; empty: it is.
         """
-        configs: Mapping[str, Config] = followed.configs
         for name, polled in [*self._polled.items()]:
             config = configs.get(name)
             if config is not None and polled.is_polled_by(config):
-                polled.thresholds.give(config.eligibility, followed.why_not(name))
+                polled.thresholds.give(config.eligibility, why_not(name))
                 continue
             polled.end()
             if polled.is_over:

@@ -45,17 +45,17 @@ class Followed:
         Raises:
             ConfigError: of what clusters have in common, or no cluster can be used.
         """
-        self._path, self._cluster = path, cluster
+        self._path, self.cluster = path, cluster
         self._environment = os.environ if environment is None else environment
         self._said: dict[str, str] = {}
         self._folder = ""
         read = self._read()
         self._is_fleet = read.is_fleet
-        self.configs = self._chosen(read, {})
-        """By the names of the clusters, in the order of the files."""
-        if not self.configs:
+        if not self._of_this_program(read.usable):
             for error in self._of_this_program(read.refused).values():
                 raise error
+        self.configs = self._chosen(read, {})
+        """By the names of the clusters, in the order of the files."""
         if cluster and cluster not in self.configs:
             known = ", ".join(sorted(read.names))
             raise ConfigError(f"{path}: there is no cluster {cluster}; there is {known}")
@@ -72,6 +72,11 @@ class Followed:
     def why_not(self, name: str) -> str:
         """Why what the files say of the cluster cannot be used; empty if it is used."""
         return self._said.get(name) or self._said.get("", "")
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether this program is for all clusters of a fleet, however many there are now."""
+        return self._is_fleet and not self.cluster
 
     def look(self, *, again: bool = False) -> bool:
         """Read the files again if they have changed; true if a configuration has.
@@ -111,7 +116,7 @@ class Followed:
 
     def _of_this_program(self, each: Mapping[str, T]) -> dict[str, T]:
         """Those of all clusters, or of the one that this program is for."""
-        return {name: one for name, one in each.items() if self._cluster in ("", name)}
+        return {name: one for name, one in each.items() if self.cluster in ("", name)}
 
     def _say(self, name: str, why: str) -> None:
         if self._said.get(name) != why:
