@@ -155,13 +155,15 @@ def repartition(ctx: click.Context, partitions: int) -> None:
 @main.command()
 @click.pass_context
 def archive(ctx: click.Context) -> None:
-    """Write the past of the cluster as tables.
+    """Write the past of all clusters as tables.
 
     It reads snapshots and events from the bus, and writes to archive.path.
     """
     from streaming.archive.program import run
+    from streaming.runtime.logs import say_what_wins
 
-    run(_of_program(ctx))
+    say_what_wins(chosen(ctx).path)
+    run(chosen(ctx).followed())
 
 
 @main.command()
