@@ -122,10 +122,13 @@ class SimulatedBus:
             self._record(self.records, its_key, value, at_ms)
         self.states.append(done.states)
 
-    def event(self, event_id: str, at_ms: int, kind: str = "leader_moved") -> None:
-        """An event."""
+    def event(
+        self, event_id: str, at_ms: int, kind: str = "leader_moved", **more: object
+    ) -> None:
+        """An event; ``more`` are further fields of it."""
         event = {"id": event_id, "kind": kind, "cluster": self.cluster, "at_ms": at_ms,
                  "text": "it is", "topic": "orders", "partition": 3, "broker": 2}  # fmt: skip
+        event |= more
         self._record(self.events, b"orders", json.dumps(event).encode(), at_ms)
 
     def _record(self, records: list[Record], its_key: bytes, value: bytes, at_ms: int) -> None:
