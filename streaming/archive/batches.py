@@ -17,11 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 from streaming.archive.bus_records import BusRecords, columns
 from streaming.archive.cluster_batches import ClusterBatches
 from streaming.archive.owed import Owed
-from streaming.archive.workers import Workers
 from streaming.query.state.folder import Folder
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.program_metrics import ProgramMetrics
+from streaming.runtime.threads.workers import Workers
 
 LATE_AFTER_S: Final = 10.0
 """The least patience with a cluster; by default the next batch is due after a minute."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from streaming.archive.workers import AT_ONCE, LateError, Workers
+from streaming.runtime.threads.workers import AT_ONCE, LateError, Workers
 from tests.waiting import until
 
 

@@ -93,15 +93,15 @@ def in_span(
     """
     try:
         if past is None:
-            return _unknown(cluster, "no past of it is kept: archive.path is not set")
+            return unknown(cluster, "no past of it is kept: archive.path is not set")
         begin_ms, end_ms = max(from_ms, past.span.begin_ms), min(to_ms, past.span.end_ms)
         if begin_ms > end_ms:
             has = f"{time_text(past.span.begin_ms)} to {time_text(past.span.end_ms)}"
-            return _unknown(cluster, f"its past is from {has}")
+            return unknown(cluster, f"its past is from {has}")
         # An event of the first moment is one of the span.
         events = read(past.events(begin_ms, end_ms), begin_ms - 1, end_ms)
     except UserError as error:
-        return _unknown(cluster, str(error))
+        return unknown(cluster, str(error))
     known = _Known.of(catalog)
     timeline = told(events.happenings, links(events.happenings, 0), {})
     worst = sorted(timeline.incidents, key=lambda each: _order(each, known))
@@ -122,7 +122,7 @@ def in_span(
         "",
         begin_ms,
         end_ms,
-        [_shown(each, known, cluster) for each in worst[:MOST_INCIDENTS]],
+        [_shown(each, known, cluster, begin_ms, end_ms) for each in worst[:MOST_INCIDENTS]],
         len(worst),
         sum(line.count for line in timeline.no_cause),
         risks,
@@ -139,7 +139,8 @@ def report_path(cluster: str, from_ms: int, to_ms: int) -> str:
     return f"clusters/{quote(cluster, safe='')}/api/v1/report?{span}"
 
 
-def _unknown(cluster: str, why: str) -> ClusterInSpan:
+def unknown(cluster: str, why: str) -> ClusterInSpan:
+    """A cluster of which nothing is known, and why."""
     return ClusterInSpan(cluster, "unknown", why, None, None, [], None, None, [], None, [], "")
 
 
@@ -158,10 +159,12 @@ def _effects(incident: Incident) -> int:
     return sum(each.line.count for each in incident.effects)
 
 
-def _shown(incident: Incident, known: _Known, cluster: str) -> IncidentInSpan:
-    begin_ms = incident.cause.at_ms - _AROUND_MS
+def _shown(
+    incident: Incident, known: _Known, cluster: str, begin_ms: int, end_ms: int
+) -> IncidentInSpan:
     ends = [incident.cause.until_ms, *(each.line.until_ms for each in incident.effects)]
-    end_ms = min(max(ends) + _AROUND_MS, begin_ms + _LONGEST_MS)
+    begin_ms = max(begin_ms, incident.cause.at_ms - _AROUND_MS)
+    end_ms = min(end_ms, max(ends) + _AROUND_MS, begin_ms + _LONGEST_MS)
     return IncidentInSpan(
         incident.cause,
         _effects(incident),

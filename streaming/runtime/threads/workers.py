@@ -9,7 +9,7 @@ from typing import Final
 from streaming.runtime.deadline import Deadline
 
 AT_ONCE: Final = 4
-"""Rows are made by one core; what others wait for is a store that is far."""
+"""Python makes rows on one core; what several wait for is a store that is far."""
 
 
 class LateError(TimeoutError):
@@ -19,9 +19,9 @@ class LateError(TimeoutError):
 class Workers:
     """Threads that end with the program, whatever they wait for."""
 
-    def __init__(self, patience_s: float) -> None:
+    def __init__(self, patience_s: float, at_once: int = AT_ONCE) -> None:
         """A task may take ``patience_s`` before the others go on without it."""
-        self._patience_s = patience_s
+        self._patience_s, self._at_once = patience_s, at_once
         self._late: dict[str, threading.Thread] = {}
 
     def run(self, tasks: Mapping[str, Callable[[], None]]) -> dict[str, Exception]:
@@ -32,12 +32,12 @@ class Workers:
         failed: dict[str, Exception] = {}
         begun: dict[str, threading.Thread] = {}
         self._late = {name: each for name, each in self._late.items() if each.is_alive()}
-        free = threading.Semaphore(AT_ONCE)
+        free = threading.Semaphore(self._at_once)
         for name, task in tasks.items():
             if name in self._late:
                 continue
             if not free.acquire(timeout=self._patience_s):  # those that have it are late
-                free = threading.Semaphore(AT_ONCE)
+                free = threading.Semaphore(self._at_once)
                 free.acquire()
             thread = threading.Thread(
                 target=_run, args=(name, task, free, failed), name=f"of {name}", daemon=True
