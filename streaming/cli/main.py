@@ -160,10 +160,8 @@ def archive(ctx: click.Context) -> None:
     It reads snapshots and events from the bus, and writes to archive.path.
     """
     from streaming.archive.program import run
-    from streaming.runtime.logs import say_what_wins
 
-    say_what_wins(chosen(ctx).path)
-    run(chosen(ctx).followed())
+    run(_followed(ctx))
 
 
 @main.command()
@@ -345,9 +343,16 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     type=click.Choice(["failover", "cold-leader", "warm-order", "stuck-bootstrap", "slow-leader"]),
     help="Play an incident, print prediction, what Kafka did and a report, and end; repeatable.",
 )
+@click.option(
+    "--clusters",
+    type=click.IntRange(1, 5),
+    default=1,
+    show_default=True,
+    help="Show a fleet: all but the first cluster have one broker.",
+)
 @click.pass_context
 def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metrics_port: int,
-         prometheus_port: int, scripts: tuple[str, ...]) -> None:  # fmt: skip
+         prometheus_port: int, scripts: tuple[str, ...], clusters: int) -> None:  # fmt: skip
     """Show the twin of a local Kafka cluster.
 
     Starts a cluster with tiered storage and traffic, and the twin of it, and shows what the twin
@@ -360,4 +365,11 @@ def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metri
     if chosen(ctx).path is not None:
         raise ConfigError("the demo brings its own configuration: omit --config")
     ports = Ports(port, metrics_port, prometheus_port, prometheus_port + 3)
-    show(home, ports, seconds=seconds, scripts=scripts)
+    if clusters == 1:
+        show(home, ports, seconds=seconds, scripts=scripts)
+        return
+    if scripts:
+        raise ConfigError("--script plays an incident of one cluster: omit --clusters")
+    from streaming.lab.fleet_demo import fleet_demo
+
+    fleet_demo(home, ports, clusters, seconds=seconds)
