@@ -14,6 +14,9 @@ _SAME: Final = (
 )
 """Variables of a dashboard that its links pass to another."""
 
+_CLUSTER: Final = "${console:raw}/clusters/${cluster:percentencode}"
+"""Where an exporter serves the console of a cluster, whether it has one or several."""
+
 
 def dashboard_link(uid: str, title: str, variables: str = "") -> Json:
     """A link to another dashboard, with the same cluster and time, and values for its variables."""
@@ -22,7 +25,28 @@ def dashboard_link(uid: str, title: str, variables: str = "") -> Json:
 
 def console_link(title: str, view: str) -> Json:
     """A link to a view of the console, in a new tab. ``view`` follows ``#/`` in its URL."""
-    return {"title": title, "url": f"${{console:raw}}/#/{view}", "targetBlank": True}
+    return {"title": title, "url": f"{_CLUSTER}/#/{view}", "targetBlank": True}
+
+
+def fleet_link(title: str, view: str) -> Json:
+    """A link to the console's page of all clusters, in a new tab."""
+    return {"title": title, "url": f"${{console:raw}}/{view and '#/'}{view}", "targetBlank": True}
+
+
+def _one_of_fleet(name: str) -> Links:
+    """Links to the Cluster dashboard and the console of the cluster that a variable names."""
+    return (
+        {
+            "title": "Show the cluster",
+            "url": "/d/kafka-twin-cluster?${datasource:queryparam}&${console:queryparam}&"
+            f"${{__url_time_range}}&var-cluster=${{{name}:percentencode}}",
+        },
+        {
+            "title": "Show the cluster in the console",
+            "url": f"${{console:raw}}/clusters/${{{name}:percentencode}}/",
+            "targetBlank": True,
+        },
+    )
 
 
 def lose_broker(broker: str, rule: str = "kafka") -> Json:
@@ -36,6 +60,8 @@ def cells(keys: tuple[str, ...], rule: str = "kafka") -> Mapping[str, Links]:
     In a row about a partition, the topic links to the partition.
     """
     links: dict[str, Links] = {}
+    if keys == ("cluster",):
+        links["cluster"] = _one_of_fleet("__data.fields.cluster")
     if "partition" in keys:
         links["topic"] = _partition("${__data.fields.topic}", "${__data.fields.partition}")
     if "group" in keys:

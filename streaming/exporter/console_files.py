@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -17,11 +18,17 @@ from starlette.routing import Route
 
 from streaming.exporter.answers import accepts_gzip, error_answer
 from streaming.exporter.console_bundle import bundled
+from streaming.history.moment import AT_NAME
 
 FOLDER: Final = Path(__file__).parent / "console"
-FIRST_MODULE: Final = "main.js"
-STYLES: Final = ("theme", "layout", "matrix", "disks", "log", "plans", "past", "start")
+BUNDLES: Final = {"console.js": "main.js", "fleet.js": "fleet/main.js"}
+"""The scripts of one cluster and of all clusters, each with the module that starts it."""
+
+STYLES: Final = ("theme", "layout", "matrix", "disks", "log", "plans", "past", "start", "fleet")
 """Files of ``style/``, in the order in which they apply."""
+
+ALL_CLUSTERS: Final = "../../"
+"""From the page of one of several clusters; relative, so that a proxy may put all into a folder."""
 
 _MOST_OF_MOMENT: Final = 40
 """Characters of a moment in a URL."""
@@ -49,24 +56,44 @@ class File:
         return Response(body, media_type=self.media_type, headers=headers)
 
 
-def console_files() -> dict[str, File]:
+@cache
+def console_files() -> Mapping[str, File]:
     """Every file that is served, by its path below ``console/``."""
     return {
         "index.html": _file(_text("index.html"), "text/html"),
-        "console.js": _file(bundled(modules(), FIRST_MODULE), "text/javascript"),
+        "fleet.html": _file(_text("fleet.html"), "text/html"),
+        **{
+            name: _file(bundled(modules(), first), "text/javascript")
+            for name, first in BUNDLES.items()
+        },
         "console.css": _file("".join(map(_text, styles())), "text/css"),
         "icon.svg": _file(_text("icon.svg"), "image/svg+xml"),
     }
 
 
-def index_of(at: str) -> File:
+def index_of(at: str, *, in_fleet: bool = False) -> File:
     """The page at a past moment: what it asks for first is about that moment.
 
     The moment is written as the script writes it, so that the browser uses what it has asked for.
+    In a fleet the page knows the way to all clusters, relative to its own path.
     """
-    moment = quote(at[:_MOST_OF_MOMENT], safe="*-._")
-    text = re.sub(r'(rel="preload" href="[^"]*)"', rf'\1?at={moment}"', _text("index.html"))
+    text = _text("index.html")
+    if at:
+        moment = quote(at[:_MOST_OF_MOMENT], safe="*-._")
+        text = re.sub(r'(rel="preload" href="[^"]*)"', rf'\1?at={moment}"', text)
+    if in_fleet:
+        text = text.replace("<html ", f'<html data-fleet="{ALL_CLUSTERS}" ', 1)
     return _file(text, "text/html")
+
+
+def index_in_fleet() -> Route:
+    """The page of one of several clusters, instead of that of the only one."""
+
+    async def respond(request: Request) -> Response:
+        at = request.query_params.get(AT_NAME, "")
+        return index_of(at, in_fleet=True).answer(request)
+
+    return Route("/", respond)
 
 
 def modules() -> dict[str, str]:
@@ -96,7 +123,7 @@ def _file(text: str, media_type: str) -> File:
     return File(content, media_type, gzip.compress(content, mtime=0), tag)
 
 
-def _responder(files: dict[str, File]) -> Callable[[Request], Response]:
+def _responder(files: Mapping[str, File]) -> Callable[[Request], Response]:
     async def respond(request: Request) -> Response:
         file = files.get(request.path_params["name"])
         return file.answer(request) if file else error_answer("there is no such file", 404)

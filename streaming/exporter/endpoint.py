@@ -6,6 +6,7 @@
 A positional parameter is one of
 
     ViewSource      the state that the answer is about
+    ServedClusters  that of each cluster, where it is about all
     Request         the request itself
 
 A keyword parameter is what is given in the path, the query or a header, as
@@ -21,7 +22,9 @@ from types import ModuleType
 from typing import Any, Final
 
 from starlette.requests import Request
+from starlette.responses import Response
 
+from streaming.exporter.fleet.served_clusters import ServedClusters
 from streaming.exporter.schemas import ref
 from streaming.exporter.view_source import ViewSource
 from streaming.exporter.web.access import Role
@@ -61,7 +64,7 @@ class Endpoint:
 
     path: str  # as Starlette writes it
     summary: str
-    answer: Callable[[ViewSource, Request, Values], Any]
+    answer: Callable[[Any, Request, Values], Any]  # of a ViewSource, or of ServedClusters
     schema: Schema  # of a JSON body
     media_type: str = JSON
     form: Any = None  # the type of what it answers, if it has one
@@ -109,7 +112,7 @@ class Endpoint:
         return values
 
 
-_READS: Final = (ViewSource, Request)
+_READS: Final = (ViewSource, ServedClusters, Request)
 
 
 def endpoint(path: str, summary: str, **more: Any) -> Callable[[Callable[..., Any]], Endpoint]:
@@ -122,8 +125,8 @@ def endpoint(path: str, summary: str, **more: Any) -> Callable[[Callable[..., An
     def declare(function: Callable[..., Any]) -> Endpoint:
         signature = signature_of(function, _READS)
 
-        def answer(source: ViewSource, request: Request, values: Values) -> Any:
-            there = {ViewSource: source, Request: request}
+        def answer(source: Any, request: Request, values: Values) -> Any:
+            there = {type(source): source, Request: request}
             reads = (there[kind] for kind in signature.reads)
             return function(*reads, **signature.arguments(values))
 
@@ -135,6 +138,21 @@ def endpoint(path: str, summary: str, **more: Any) -> Callable[[Callable[..., An
         return Endpoint(path=path, summary=summary, answer=answer, **declared)
 
     return declare
+
+
+PLAIN_TEXT: Final = "text/plain"
+
+
+def text_endpoint(path: str, summary: str, **more: Any) -> Callable[[Callable[..., Any]], Endpoint]:
+    """Declare an endpoint of text that accepts any parameter."""
+    of_text = {"schema": {"type": "string"}, "of_state": False, "media_type": PLAIN_TEXT,
+               "refusal_media_type": PLAIN_TEXT, "parameters": None}  # fmt: skip
+    return endpoint(path, summary, **{**of_text, **more})
+
+
+def plain_answer(status: int, text: str) -> Response:
+    """A text for probes, or the reason why there is none."""
+    return Response(text, status, media_type=PLAIN_TEXT)
 
 
 def endpoints_of(modules: Iterable[ModuleType], catalog: Catalog) -> list[Endpoint]:

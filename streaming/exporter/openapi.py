@@ -35,9 +35,18 @@ _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
 
 
 def description(catalog: Catalog, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """The OpenAPI document."""
+    """The OpenAPI document of a cluster."""
     endpoints = list(endpoints)
-    forms = {each.form: None for each in endpoints if each.form is not None}
+    return document(endpoints, components(catalog, forms_of(endpoints)))
+
+
+def forms_of(endpoints: Iterable[Endpoint]) -> list[Any]:
+    """The types of their answers."""
+    return [*dict.fromkeys(each.form for each in endpoints if each.form is not None)]
+
+
+def document(endpoints: Iterable[Endpoint], schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """The OpenAPI document of endpoints whose answers have these schemas."""
     return {
         "openapi": "3.1.1",
         "info": {
@@ -47,7 +56,7 @@ def description(catalog: Catalog, endpoints: Iterable[Endpoint]) -> dict[str, An
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": {described_path(each): {"get": _operation(each)} for each in endpoints},
-        "components": {"schemas": components(catalog, forms)},
+        "components": {"schemas": schemas},
     }
 
 

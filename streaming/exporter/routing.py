@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -14,31 +13,28 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from streaming.exporter.answers import RefusedError, compressed, error_answer, json_answer
-from streaming.exporter.endpoint import Endpoint, Runs
-from streaming.exporter.moments import Moments
+from streaming.exporter.endpoint import Endpoint, Runs, Values
+from streaming.exporter.turns import Turns
 from streaming.exporter.web.access import may
 from streaming.history.moment import AT_NAME
 from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
-
-QUESTIONS_AT_ONCE: Final = 2
-"""The maximum of questions that are answered at the same time; others wait."""
-
-PAST_AT_ONCE: Final = 1
-"""Of questions about the past, whose state may have to be computed first."""
 
 NO_OPERATOR: Final = (
     "plans are for operators: those with access.operator_token, and users in access.operators"
 )
 
 
-def routes(endpoints: Iterable[Endpoint], moments: Moments) -> list[Route]:
+Asks = Callable[[Endpoint, Request, Values], Any]
+"""Asks an endpoint."""
+
+
+def routes(endpoints: Iterable[Endpoint], ask: Asks, turns: Turns, cluster: str) -> list[Route]:
     """The routes of the endpoints. Questions share one limit, those about the past another."""
-    turn, past_turn = asyncio.Semaphore(QUESTIONS_AT_ONCE), asyncio.Semaphore(PAST_AT_ONCE)
-    return [Route(each.path, _responder(each, moments, turn, past_turn)) for each in endpoints]
+    return [Route(each.path, _responder(each, ask, turns, cluster)) for each in endpoints]
 
 
 def _responder(
-    endpoint: Endpoint, moments: Moments, turn: asyncio.Semaphore, past_turn: asyncio.Semaphore
+    endpoint: Endpoint, ask: Asks, turns: Turns, cluster: str
 ) -> Callable[[Request], Awaitable[Response]]:
     def answered(request: Request) -> Response:
         if not may(request.scope, endpoint.role):
@@ -48,7 +44,7 @@ def _responder(
         except ValueError as error:
             return error_answer(str(error), 400)
         try:
-            answer = moments.ask(endpoint, request, values)
+            answer = ask(endpoint, request, values)
         except (WhatIfError, RefusedError) as error:
             return error_answer(str(error), _status(error))
         return answer if isinstance(answer, Response) else compressed(json_answer(answer), request)
@@ -56,8 +52,9 @@ def _responder(
     def turn_of(request: Request) -> AbstractAsyncContextManager[Any]:
         is_asked = endpoint.of_state and AT_NAME in request.query_params
         if is_asked or endpoint.runs is Runs.OF_PAST:
-            return past_turn
-        return turn if endpoint.runs is Runs.IN_TURN else contextlib.nullcontext()
+            return turns.of_past.turn(cluster)
+        in_turn = endpoint.runs is Runs.IN_TURN
+        return turns.of_questions.turn(cluster) if in_turn else contextlib.nullcontext()
 
     async def respond(request: Request) -> Response:
         if endpoint.runs is Runs.IN_LOOP:

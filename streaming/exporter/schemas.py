@@ -96,11 +96,20 @@ _ABOUT_ANSWER: Final[Mapping[str, Schema]] = {
 }
 
 
+ERROR: Final = obj({"error": TEXT}, what="why the request is refused, in one line")
+
+
+def typed_components(forms: Iterable[Any]) -> dict[str, Any]:
+    """The schemas of these types and of what they refer to, by name."""
+    _, typed = msgspec.json.schema_components([*forms], ref_template=_REF)
+    return typed
+
+
 def components(catalog: Catalog, forms: Iterable[Any]) -> dict[str, Any]:
     """All schemas by name; ``forms`` are the types of answers of endpoints."""
     answers = [each.form for each in QUESTIONS.values()]
     parts = (cluster_views.ClusterFacts, disk_help.Help, group_page.GroupLeader)
-    _, typed = msgspec.json.schema_components([*forms, *parts, *answers], ref_template=_REF)
+    typed = typed_components([*forms, *parts, *answers])
     facts = typed.pop("ClusterFacts")
     typed["LossEffect"]["properties"]["partitions"] = listed(ref("Loss"))
     for answer in answers:
@@ -108,7 +117,7 @@ def components(catalog: Catalog, forms: Iterable[Any]) -> dict[str, Any]:
         typed[answer.__name__]["required"] += _ABOUT_ANSWER
     return {
         **typed,
-        "Error": obj({"error": TEXT}, what="why the request is refused, in one line"),
+        "Error": ERROR,
         "Partition": _partition(catalog),
         "Replica": _replica(catalog),
         "Prediction": _prediction(),

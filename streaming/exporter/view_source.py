@@ -48,6 +48,8 @@ class ViewSource:
     asked: Callable[[Mapping[str, Any]], None] | None = None  # keeps what programs asked the gate
     stuck: Callable[[], str] = str
     within: Span | None = None  # of a source of one past moment: all moments that there are
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the cluster, e.g. its env
+    broken: Callable[[], str] = str  # why what is shown is not read on, in a sentence; empty: it is
 
     @property
     def span(self) -> Span | None:
@@ -64,4 +66,13 @@ class ViewSource:
     @property
     def why_not_up(self) -> str:
         """Why this is not the cluster as it is now, in a sentence; empty if it is."""
-        return "; ".join(filter(None, (self.not_live, self.view.why_not_up(self.now_ms()))))
+        return self._not_up(self.broken())
+
+    @property
+    def why_not_fresh(self) -> str:
+        """The same for whoever asks without a token: errors may name topics and hosts."""
+        return self._not_up("its snapshots cannot be read: the log says why" * bool(self.broken()))
+
+    def _not_up(self, broken: str) -> str:
+        now = self.view.why_not_up(self.now_ms())
+        return "; ".join(filter(None, (self.not_live, broken, now)))

@@ -6,21 +6,26 @@ here sends requests to Kafka. ``routes`` declares the paths and their answers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from streaming.exporter.agents.counts import counted_in
 from streaming.exporter.agents.door import PATH, Door
 from streaming.exporter.agents.tools import tools_of
 from streaming.exporter.answers import error_answer
 from streaming.exporter.console_files import console_route
 from streaming.exporter.endpoint import JSON, Endpoint, endpoint, endpoints_of
+from streaming.exporter.fleet.below import Below
+from streaming.exporter.fleet.served_clusters import ServedClusters
 from streaming.exporter.moments import Moments
 from streaming.exporter.openapi import description
 from streaming.exporter.routes import (
@@ -36,6 +41,7 @@ from streaming.exporter.routes import (
     site,
 )
 from streaming.exporter.routing import routes
+from streaming.exporter.turns import Turns
 from streaming.exporter.view_source import ViewSource
 from streaming.exporter.web.access import Access, GuardedApp
 from streaming.exporter.web.headers import SecurityHeaders
@@ -49,22 +55,34 @@ def application(
     config: ExporterConfig = ExporterConfig(),
     access: AccessConfig = AccessConfig(),
 ) -> ASGIApp:
-    """The application that serves the newest exposition of a source.
+    """The application that serves the newest exposition of one cluster, at / and below its path.
 
     /mcp is served once the server has begun the application's life.
     """
     declared = endpoints(source.catalog)
-    door = Door(tools_of(declared), config, source.calls)
+    door = Door(tools_of(declared), config, counted_in(source.calls))
+    of_cluster = [*routes_of(source, Turns()), Route(PATH, door)]
+    below = Below(ServedClusters([source]), lambda _: with_refusals(of_cluster))
+    return guarded(with_refusals([*of_cluster, below.route], door.open), config, access)
+
+
+def routes_of(source: ViewSource, turns: Turns) -> list[BaseRoute]:
+    """The API and the console of one cluster."""
+    declared = endpoints(source.catalog)
+    return [*routes(declared, Moments(source).ask, turns, source.cluster), console_route()]
+
+
+def with_refusals(
+    routes: Sequence[BaseRoute], lifespan: Callable[[Starlette], Any] | None = None
+) -> Starlette:
+    """An application of those routes, which refuses everything else in one line."""
+    handlers = {HTTPException: _refused, Exception: _failed}
+    return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+
+
+def guarded(app: ASGIApp, config: ExporterConfig, access: AccessConfig) -> ASGIApp:
+    """The application for those who may ask, with headers for browsers."""
     guarded_by_itself = frozenset([PATH]) if config.mcp_token else frozenset()
-    app = Starlette(
-        routes=[
-            *routes(declared, Moments(source)),
-            console_route(),
-            Route(PATH, door),
-        ],
-        exception_handlers={HTTPException: _refused, Exception: _failed},
-        lifespan=door.open,
-    )
     return SecurityHeaders(GuardedApp(app, Access(access), guarded_by_itself))
 
 

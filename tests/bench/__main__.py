@@ -27,6 +27,7 @@ PARTS: Final = {
     "exporter": Part("a scrape of 20 000 partitions with every series"),
     "questions": Part("questions over HTTP, and a scrape beside them", takes_full=True),
     "console": Part("the console's first picture and clicks, 100 000 partitions"),
+    "fleet_rows": Part("the rows of 150 clusters over HTTP"),
     "collector": Part("a cycle of the collector, on a real cluster"),
     "small": Part("CPU and memory of a whole twin of five brokers, idle and busy"),
     "fleet": Part("CPU and memory of one set of programs for 1, 10 and 20 such clusters"),

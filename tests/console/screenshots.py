@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page
 from streaming.history.moment import time_text
 from tests.console.browser import NARROW, WIDE, browser, go, page
 from tests.console.cluster import Shown, serving, small, with_disks, with_forecasts, with_problems
+from tests.console.fleet import ShownFleet, many, serving_fleet, three
 from tests.console.past import serving_past
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "console"
@@ -79,9 +80,25 @@ def main(folder: Path | None) -> None:
                 path = to / f"{name}-{theme}{'-phone' if size is NARROW else ''}.png"
                 tab.screenshot(path=path, full_page=name not in LONG or folder is not None)
                 print(f"{path.stat().st_size:>8} {path}")
+        of_fleet(running, to, "fleet", many())
+        of_fleet(running, to, "fleet-of-three", three())
         of_disks(running, to)
         of_forecasts(running, to)
         of_past(running, to)
+
+
+def of_fleet(running: Browser, to: Path, name: str, shown: ShownFleet) -> None:
+    """All clusters on one page."""
+    with serving_fleet(shown) as url:
+        for theme, size in (("light", WIDE), ("dark", WIDE), ("light", NARROW)):
+            if to == FOLDER and (theme == "dark" or (name, size) == ("fleet-of-three", NARROW)):
+                continue
+            with page(running, theme=theme, size=size) as tab:
+                go(tab, f"{url}/#/")
+                settled(tab)
+                path = to / f"{name}-{theme}{'-phone' if size is NARROW else ''}.png"
+                tab.screenshot(path=path)
+                print(f"{path.stat().st_size:>8} {path}")
 
 
 def of_disks(running: Browser, to: Path) -> None:

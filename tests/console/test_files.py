@@ -16,13 +16,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from streaming.exporter.console_bundle import BundleError, bundled
-from streaming.exporter.console_files import FOLDER, console_files, modules, styles
+from streaming.exporter.console_files import BUNDLES, FOLDER, console_files, modules, styles
 from streaming.exporter.views.partitions import partition_objects
 from tests.console.cluster import small
 from tests.exporter.test_exporter import a_busy_store, a_client
 
 FILES = console_files()
-SOURCES = {**modules(), **{name: (FOLDER / name).read_text() for name in (*styles(), "index.html")}}
+PAGES = {"index.html": "console.js", "fleet.html": "fleet.js"}
+SOURCES = {**modules(), **{name: (FOLDER / name).read_text() for name in (*styles(), *PAGES)}}
 OWN = {name: text for name, text in SOURCES.items() if not name.startswith("vendor/")}
 VENDORED = json.loads((FOLDER / "vendor" / "vendored.json").read_text())
 
@@ -92,11 +93,14 @@ def test_files_are_compressed_for_clients_that_accept_it(client: TestClient):
 
 
 def test_every_file_that_is_named_exists_and_none_is_left_over():
-    page = FILES["index.html"].content.decode()
-    named = re.findall(r'(?:src|href)="console/([^"]+)"', page)
-    assert {*named, "index.html"} == set(FILES)
-    together = FILES["console.js"].content.decode()
-    assert sorted(re.findall(r"^// (\S+\.m?js)$", together, re.M)) == sorted(modules())
+    pages = {name for name in FILES if name.endswith(".html")}
+    text = "".join(FILES[name].content.decode() for name in pages)
+    named = re.findall(r'(?:src|href)="console/([^"]+)"', text)
+    assert {*named, *pages} == set(FILES)
+    bundles = [FILES[name].content.decode() for name in BUNDLES]
+    packed = [re.findall(r"^// (\S+\.m?js)$", each, re.M) for each in bundles]
+    assert all(len(each) == len({*each}) for each in packed)
+    assert set().union(*packed) == set(modules())
     kept = {p.relative_to(FOLDER).as_posix() for p in FOLDER.rglob("*") if p.is_file()}
     assert {name for name in kept if not name.startswith("vendor/")} == {*OWN, "icon.svg"}
 
@@ -157,10 +161,11 @@ def test_all_of_it_is_in_the_wheel(tmp_path: Path):
     assert held <= packed
 
 
-def test_the_pages_only_script_is_a_file():
-    page = FILES["index.html"].content.decode()
+@pytest.mark.parametrize(("name", "script"), PAGES.items())
+def test_the_only_script_of_a_page_is_a_file(name: str, script: str):
+    page = FILES[name].content.decode()
     assert re.findall(r"<script([^>]*)>(.*?)</script>", page) == [
-        (' type="module" src="console/console.js"', "")
+        (f' type="module" src="console/{script}"', "")
     ]
 
 

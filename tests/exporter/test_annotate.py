@@ -13,7 +13,8 @@ from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.server import ExporterError, run
 from streaming.grafana.annotate import MOST_SINGLE, MOST_TOPICS, TRIES, Annotator
 from streaming.grafana.client import GrafanaClient, GrafanaError
-from streaming.runtime.config import Config, ExporterConfig, GrafanaConfig
+from streaming.runtime.config import ExporterConfig, GrafanaConfig
+from streaming.runtime.configuration.following import Followed
 from tests.grafana.stub import a_grafana
 from tests.waiting import until
 from twin.builtin import CATALOG
@@ -167,4 +168,4 @@ def test_events_of_the_bus_reach_a_grafana_and_are_counted_on_metrics():
 
 def test_a_grafana_without_a_login_is_an_error_before_anything_starts():
     with pytest.raises(ExporterError, match="KAFKA_TWIN_GRAFANA_TOKEN"):
-        run(Config(grafana=GrafanaConfig(url="http://127.0.0.1:1")))
+        run(Followed(None, {"KAFKA_TWIN_GRAFANA_URL": "http://127.0.0.1:1"}))

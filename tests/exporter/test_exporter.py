@@ -85,7 +85,7 @@ def a_store(*shards: ShardState) -> SnapshotStore:
 
 def exposition(store: SnapshotStore, **config) -> str:
     rendered = Renderer(CATALOG, "c", ExporterConfig(**config)).render(store.view)
-    return (at_scrape("c", rendered, NOW_MS + 1_000) + b"".join(rendered.blocks)).decode()
+    return b"".join([*at_scrape("c", rendered, NOW_MS + 1_000), *rendered.blocks]).decode()
 
 
 def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -404,7 +404,9 @@ def test_it_is_up_only_while_every_shard_is_fresh():
     assert "16 s old" in view.why_not_up(NOW_MS + 16_001)
     assert view.why_not_up(NOW_MS + 16_000) == ""
     rendered = Renderer(CATALOG, "c", ExporterConfig()).render(view)
-    fresh, stale = (at_scrape("c", rendered, NOW_MS + ms).decode() for ms in (7_000, 17_000))
+    fresh, stale = (
+        b"".join(at_scrape("c", rendered, NOW_MS + ms)).decode() for ms in (7_000, 17_000)
+    )
     assert value(fresh, "observation_age_seconds") == 7
     assert (value(fresh, "up"), value(stale, "up")) == (1, 0)
     assert 'sentence="Nothing is known of any broker yet."' in fresh

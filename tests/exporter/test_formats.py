@@ -32,7 +32,7 @@ def rendered(**config: object) -> Exposition:
 
 def text(exposition: Exposition, as_: Format) -> str:
     first = at_scrape("c", exposition, NOW_MS + 1_000, text=as_)
-    return (first + b"".join(exposition.blocks_in(as_))).decode()
+    return b"".join([*first, *exposition.blocks_in(as_)]).decode()
 
 
 @pytest.mark.parametrize(

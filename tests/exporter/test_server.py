@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.exporter.server import STUCK_AFTER_S, SnapshotReader
+from streaming.exporter.intake.bus_reading import BusReading
+from streaming.exporter.intake.cluster_reading import STUCK_AFTER_S, ClusterReading
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
@@ -86,6 +87,40 @@ def test_without_a_bus_it_serves_says_so_and_ends_on_a_signal(tmp_path, number):
         pass  # the port is free again
 
 
+def test_several_clusters_are_served_and_come_with_the_file(tmp_path):
+    port = a_free_port()
+    path = configured(tmp_path, port)
+    one = path.read_text().replace("[cluster]", "[clusters.{name}]")
+    path.write_text(one.format(name="orders"))
+    with an_exporter(path) as process:
+        status, text = answer_of(port, "/healthz")
+        assert (status, text.startswith("orders: no snapshot has been read yet")) == (503, True)
+        assert "kafka-twin" in answer_of(port, "/")[1]
+        assert answer_of(port, "/clusters/payments/healthz")[0] == 404
+        two = one.format(name="payments").partition("[exporter]")[0]
+        path.write_text(two + path.read_text())
+        until(lambda: answer_of(port, "/clusters/payments/healthz")[0] == 503)
+        _, text = answer_of(port, "/metrics")
+        for name in ("orders", "payments"):
+            assert f'kafka_twin_up{{cluster="{name}"}} 0' in text
+        process.send_signal(signal.SIGTERM)
+        _, printed = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 0
+    assert "Traceback" not in printed
+
+
+def test_of_a_fleet_one_cluster_may_be_served_as_if_it_were_alone(tmp_path):
+    port = a_free_port()
+    path = configured(tmp_path, port)
+    both = path.read_text().replace("[cluster]", "[clusters.orders]") + "[clusters.payments]\n"
+    path.write_text(both)
+    with an_exporter(path, KAFKA_TWIN_CLUSTER="orders"):
+        status, text = answer_of(port, "/healthz")
+        assert (status, text.startswith("no snapshot has been read yet")) == (503, True)
+        assert answer_of(port, "/clusters/payments/")[0] == 404
+        assert answer_of(port, "/api/v1/fleet")[0] == 404
+
+
 def test_a_client_that_reads_events_does_not_keep_it_from_ending(tmp_path):
     port = a_free_port()
     with an_exporter(configured(tmp_path, port)) as process:
@@ -133,33 +168,33 @@ def test_a_client_setting_that_does_not_exist_is_one_clear_line(tmp_path):
 
 
 def test_reading_that_breaks_ends_the_exporter_and_keeps_the_cause():
-    class Breaking(SnapshotReader):
+    class Breaking(BusReading):
         def _read(self) -> None:
             raise ValueError("a bug")
 
-    ended = threading.Event()
-    reader = Breaking(Config(), ended.set)
-    reader.start()
+    broken, ended = list[str](), threading.Event()
+    reading = Breaking(lambda why: (broken.append(why), ended.set()))
+    reading.start()
     assert ended.wait(100)
-    reader.stop()
-    assert reader.broken == "ValueError: a bug"
+    reading.stop()
+    assert broken == ["ValueError: a bug"]
 
 
 def test_reading_that_stands_still_is_said_after_two_minutes():
-    reader = SnapshotReader(Config(), lambda: None)
+    reader = ClusterReading(Config())
     assert reader.why_stuck == ""
-    reader._turned_at_s -= STUCK_AFTER_S
+    reader.turned_at_s -= STUCK_AFTER_S
     assert reader.why_stuck == "no snapshots were read for 120 s"
 
 
 def test_a_view_is_rendered_at_its_first_scrape_and_copied_at_the_next():
     config = Config(cluster=ClusterConfig(name="c"), bus=BusConfig(shards=1))
-    reader = SnapshotReader(config, lambda: None)
+    reader = ClusterReading(config)
     reader._store.take_snapshot(b"c/0", codec.encode(a_state(Partition())))
     before = reader.exposition()
     reader.publish(UNKNOWN)
     first = reader.exposition()
-    reader._note_bus(silent_since_ms=1)
+    reader.note_silence()
     second = reader.exposition()
     assert (len(before.view.shards), len(first.view.shards)) == (0, 1)
     assert second.blocks is first.blocks

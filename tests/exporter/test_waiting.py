@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
-from threading import Event
 
 import pytest
 from kafka.errors import (
@@ -19,8 +19,10 @@ from kafka.protocol.metadata import MetadataRequest
 
 from streaming.bus import bus_topics, connection
 from streaming.bus.connection import BusError
+from streaming.bus.looker import Looker
 from streaming.bus.reader import Reader
-from streaming.exporter.server import SnapshotReader
+from streaming.exporter.intake.cluster_reading import ClusterReading
+from streaming.exporter.intake.late_looks import LateLooks
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
 from tests.collector.fake_broker import FakeCluster, Log, Topic, World, fake_cluster
@@ -61,22 +63,24 @@ def why_not_up(
     )
     names = bus_topics.topics(config)
     of_snapshots = Topic({number: stored().partitions[0] for number in range(snapshots)})
-    brokers.world.topics = {names.observations: observations, names.snapshots: of_snapshots}
-    exporter = SnapshotReader(config, lambda: None)
+    brokers.world.topics = {names.observations: observations, names.snapshots: of_snapshots,
+                            names.events: stored()}  # fmt: skip
+    reading, looks = ClusterReading(config), LateLooks()
     if observed_at_ms is not None:
         state = a_state(Partition(), at_ms=observed_at_ms)
-        exporter._store.take_snapshot(f"{CLUSTER}/0".encode(), codec.encode(state))
-        exporter.publish(UNKNOWN)
-    refreshed = Event()
-    with Reader(config, [names.snapshots], "beginning") as reader:
+        reading._store.take_snapshot(f"{CLUSTER}/0".encode(), codec.encode(state))
+        reading.publish(UNKNOWN)
+    if not reading.view.is_late(now_ms()):
+        return reading.view.why_not_up(now_ms())
+    if not then_silent:
         then()
-        reader._consumer._cluster.request_update().add_callback(lambda _: refreshed.set())
-        assert refreshed.wait(60)
-        if then_silent:
-            brokers[1].silent = True
-        exporter._look_at_bus(reader)
+    looks.look(reading)
+    if then_silent:
+        brokers[1].silent = True
+        looks.look(reading)
+    looks.end()
     # A busy machine takes more than a second for this.
-    return re.sub(r"\d+ s old", "N s old", exporter.view.why_not_up(now_ms()))
+    return re.sub(r"\d+ s old", "N s old", reading.view.why_not_up(now_ms()))
 
 
 def test_a_slow_query_is_not_taken_for_a_collector_that_does_not_run(
@@ -115,13 +119,13 @@ def test_a_look_asks_for_all_topics_once_and_then_for_its_own(bus_brokers: FakeC
     def asked_for_all() -> int:
         return sum(request.topics is None for request in bus_brokers[1].asked_of(MetadataRequest))
 
-    with Reader(config, [names.snapshots], "beginning") as reader:
+    with closing(Looker(config)) as looker:
         bus_brokers.world.topics[names.observations] = stored(now_ms())
-        assert reader.has_records_since(names.observations, 0)
+        assert looker.has_records_since(names.observations, 0)
         asked = asked_for_all()
         # The client forgets topics that it does not read whenever it refreshes its metadata.
-        reader._consumer._cluster._partitions.pop(names.observations)
-        assert reader.has_records_since(names.observations, 0)
+        looker._consumer._cluster._partitions.pop(names.observations)
+        assert looker.has_records_since(names.observations, 0)
         assert asked_for_all() == asked
 
 

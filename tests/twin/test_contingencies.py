@@ -18,7 +18,7 @@ from twin.declarations.table import KAFKA, NO_BROKER
 from twin.engine.shard_state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
-from twin.questions.contingencies import Contingencies, contingencies
+from twin.questions.contingencies import Contingencies, contingencies, rack_losses
 from twin.questions.effects import counted_things
 from twin.rules.brokers.racks import rack_names, racks_of
 from twin.rules.tiering.coverage import Coverage
@@ -75,6 +75,7 @@ def test_each_loss_of_several_is_that_of_losing_them_one_by_one(seed, lost, repl
     agrees(found.broker[:, one], [ids[one]])
     agrees(found.pairs(one, other), [ids[one], ids[other]])
     agrees(found.rack[:, rack[one]], ids[rack == rack[one]])
+    np.testing.assert_array_equal(rack_losses([state], ids, rack), found.rack)
     if rack[one] != rack[other]:
         gone = [*ids[rack == rack[one]], ids[other]]
         agrees(found.racks_and_one(rack[one], other), gone)

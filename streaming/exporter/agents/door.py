@@ -12,8 +12,8 @@ import httpx2
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streaming.exporter.agents.counts import CallCounts
-from streaming.exporter.agents.tools import Tool
+from streaming.exporter.agents.counts import Count
+from streaming.exporter.agents.tools import Tools
 from streaming.exporter.answers import error_answer
 from streaming.exporter.web.access import Role, may
 from streaming.runtime.config import ExporterConfig
@@ -46,8 +46,8 @@ def is_installed() -> bool:
 class Door:
     """The application at /mcp. ``open`` is to be entered before a request arrives."""
 
-    def __init__(self, tools: dict[str, Tool], config: ExporterConfig, counts: CallCounts) -> None:
-        self._tools, self._config, self._counts = tools, config, counts
+    def __init__(self, tools: Tools, config: ExporterConfig, count: Count) -> None:
+        self._tools, self._config, self._count = tools, config, count
         self._closed = why_closed(config)
         self._behind: ASGIApp | None = None
 
@@ -70,7 +70,7 @@ class Door:
                 return answer.status_code, answer.content
 
             manager = StreamableHTTPSessionManager(
-                mcp_server(self._tools, ask, self._counts),
+                mcp_server(self._tools, ask, self._count),
                 json_response=True,
                 stateless=True,
                 security_settings=_security(self._config),

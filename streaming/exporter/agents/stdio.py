@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from mcp.server.stdio import stdio_server
 
-from streaming.exporter.agents.counts import CallCounts
+from streaming.exporter.agents.counts import CallCounts, counted_in
 from streaming.exporter.agents.mcp_server import mcp_server
-from streaming.exporter.agents.tools import Ask, Tool
+from streaming.exporter.agents.tools import Ask, Tools
 
 
-async def serve(tools: Mapping[str, Tool], ask: Ask) -> None:
+async def serve(tools: Tools, ask: Ask) -> None:
     """Answer until stdin ends."""
-    server = mcp_server(tools, ask, CallCounts())
+    server = mcp_server(tools, ask, counted_in(CallCounts()))
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())

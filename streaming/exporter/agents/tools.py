@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 
 from streaming.exporter.endpoint import Endpoint
+from streaming.exporter.fleet.below import BELOW
 from streaming.exporter.openapi import without_links
-from streaming.questions.parameters import InputParameter, read_all
+from streaming.questions.parameters import InputParameter, read_all, text
 
 _PLACE: Final = re.compile(r"{(\w+)(?::\w+)?}")
 
@@ -82,7 +83,31 @@ class Tool:
         }
 
 
-def tools_of(endpoints: Iterable[Endpoint]) -> dict[str, Tool]:
+Tools = Mapping[str, Tool]
+"""By name."""
+
+FLEET: Final = "fleet"
+"""The tool that names all clusters, where there are several."""
+
+CLUSTER: Final = "cluster"
+_CLUSTER: Final = replace(
+    text("name of the cluster, as the tool `fleet` has it", place="path"), required=True
+)
+
+
+def tools_of_fleet(of_all: Iterable[Endpoint], of_each: Iterable[Endpoint]) -> Tools:
+    """The tools about all clusters, and those about each, to which its name is given."""
+    return {**tools_of(of_all), **tools_of(map(_below_its_path, of_each))}
+
+
+def _below_its_path(endpoint: Endpoint) -> Endpoint:
+    path = f"{BELOW}/{{{CLUSTER}}}{endpoint.path}"
+    return replace(
+        endpoint, path=path, path_parameters={CLUSTER: _CLUSTER, **endpoint.path_parameters}
+    )
+
+
+def tools_of(endpoints: Iterable[Endpoint]) -> Tools:
     """The tools of those endpoints that are one, by name."""
     return {each.tool: Tool(each) for each in endpoints if each.tool}
 

@@ -121,8 +121,9 @@ class EventLog:
         """Take a record of the topic; ``event`` is None for repeats and other clusters' events."""
         partition, offset = record.partition, record.offset
         with self._lock:
+            is_known = offset < self._next.get(partition, 0)  # it is read again
             self._next[partition] = max(self._next.get(partition, 0), offset + 1)
-            if event is None or offset < self._floor.setdefault(partition, 0):
+            if event is None or is_known or offset < self._floor.setdefault(partition, 0):
                 return
             self._entries.append(Entry(partition, offset, event, record.value or b""))
             self._bytes += len(self._entries[-1].data)

@@ -31,6 +31,7 @@ from streaming.exporter.metrics.series import (
     same_labels,
     series_by_row,
 )
+from streaming.exporter.metrics.series_budget import SeriesBudget
 from streaming.questions.single_loss import single_loss
 from streaming.runtime.config import ExporterConfig
 from streaming.runtime.exposition.build import own_version
@@ -99,6 +100,7 @@ class Renderer:
         config: ExporterConfig,
         own_topics: Collection[str] = (),
         since_ms: int = UNKNOWN,
+        budget: SeriesBudget | None = None,
     ) -> None:
         """
         Args:
@@ -107,10 +109,14 @@ class Renderer:
             config: what to export.
             own_topics: the twin's, if the bus is on the cluster that is watched.
             since_ms: when the exporter began to count.
+            budget: shares the caps with other clusters; None if there are none.
         """
         self._catalog = catalog
         self._own_topics = own_topics
-        self._cluster = escaped(cluster)
+        self._name, self._cluster = cluster, escaped(cluster)
+        self._budget = budget_of(config) if budget is None else budget
+        self._wanted: list[int] = [0] * len(CLASSES)
+        self._allowed: list[int] = self._wanted
         self._config, self._since_ms = config, since_ms
         self._blocks: dict[int, _Block] = {}
         # Labels of the last scrape's sums, as text: metrics share them, and most stay the same.
@@ -169,15 +175,19 @@ class Renderer:
 
     def _shares(self, planned: Sequence[_Plan]) -> list[float]:
         """Of each class, the share of its series that fits, the same in all shards."""
-        config = self._config
-        shares, served = [], 0
-        for number in range(len(CLASSES)):
-            most = config.max_series if number == HEALTHY else config.max_series_at_risk
-            left = max(most - served, 0)
-            wanted = sum(int(plan.series[number].sum()) for plan in planned)
-            shares.append(1.0 if wanted <= left else left / wanted)
-            served += min(wanted, left)
-        return shares
+        self._wanted = [
+            sum(int(plan.series[number].sum()) for plan in planned)
+            for number in range(len(CLASSES))
+        ]
+        self._allowed = self._budget.allowed(self._name, self._wanted)
+        pairs = zip(self._allowed, self._wanted, strict=True)
+        return [1.0 if allowed == wanted else allowed / wanted for allowed, wanted in pairs]
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the same view has another share of the caps now, since others want more or
+        less."""
+        return self._allowed != self._budget.allowed(self._name, self._wanted)
 
     def _plan(self, shard: ShardView) -> _Plan:
         """The plan of a shard; kept while the shard is the same."""
@@ -245,6 +255,12 @@ class Renderer:
     def _labels(self, *pairs: tuple[str, str]) -> str:
         more = "".join(f',{name}="{escaped(value)}"' for name, value in pairs)
         return f'cluster="{self._cluster}"{more}'
+
+
+def budget_of(config: ExporterConfig) -> SeriesBudget:
+    """The caps of the configuration."""
+    at_risk = [config.max_series_at_risk] * HEALTHY
+    return SeriesBudget([*at_risk, config.max_series])
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,11 +362,16 @@ def at_scrape(
     streams: StreamCounts = StreamCounts(),
     calls: CallCounts = CallCounts(),
     text: Format = PLAIN,
-) -> bytes:
-    """Samples that depend on the clock and on clients, whatever was observed."""
+    is_up: bool | None = None,
+) -> list[bytes]:
+    """Samples that depend on the clock and on clients, whatever was observed.
+
+    A block for the header of each metric, and one for its samples. Unless it is said whether the
+    twin ``is_up``, the view says it.
+    """
     label = f'cluster="{escaped(cluster)}"'
     view = exposition.view
-    is_up = not view.why_not_up(now_ms)
+    is_up = not view.why_not_up(now_ms) if is_up is None else is_up
     samples: dict[str, Samples] = {
         own.UP.series_name: [(label, int(is_up))],
         own.BUS_UP.series_name: [(label, 1 if view.bus.answers else 0)],
@@ -374,7 +395,7 @@ def at_scrape(
             listed = samples[metric.series_name]
             since_ms = exposition.since_ms if text.is_open_metrics else UNKNOWN
             found += [text.header(metric), _lines(metric, listed, since_ms)]
-    return b"".join(found)
+    return found
 
 
 def _lines(metric: Metric, samples: Samples, since_ms: int = UNKNOWN) -> bytes:

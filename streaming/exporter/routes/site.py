@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from streaming.exporter.answers import accepts_gzip
-from streaming.exporter.console_files import console_files, index_of
-from streaming.exporter.endpoint import Endpoint, Runs, endpoint
-from streaming.exporter.metrics.exposition import at_scrape
-from streaming.exporter.metrics.formats import accepted
+from streaming.exporter.console_files import index_of
+from streaming.exporter.endpoint import Runs, plain_answer, text_endpoint
+from streaming.exporter.metrics.exposition import Exposition, at_scrape
+from streaming.exporter.metrics.formats import Format, accepted
 from streaming.exporter.view_source import ViewSource
 from streaming.history.moment import AT_NAME
 from streaming.runtime.ports import probes
 from streaming.runtime.quantities import utc_text
 
-_PLAIN: Final = "text/plain"
 
-
-def _page(path: str, summary: str, **more: Any) -> Callable[[Callable[..., Any]], Endpoint]:
-    """Declare an endpoint of text that accepts any parameter."""
-    return endpoint(
-        path, summary, **{"schema": {"type": "string"}, "of_state": False, "media_type": _PLAIN,
-                          "refusal_media_type": _PLAIN, "parameters": None, **more}
-    )  # fmt: skip
-
-
-@_page("/metrics", "metrics for Prometheus", refusals={404: "the exporter shows the past"})
+@text_endpoint(
+    "/metrics",
+    "metrics for Prometheus",
+    refusals={404: "the exporter shows the past, or `?cluster=` names another cluster"},
+)
 def metrics(source: ViewSource, request: Request) -> Response:
     """The exposition; values of the past Prometheus would keep as values of now."""
+    asked = request.query_params.get("cluster", source.cluster)
+    if asked != source.cluster:
+        return plain_answer(404, f"there is no cluster {asked}; there is {source.cluster}\n")
     if source.not_live:
-        return _plain(404, f"{source.not_live}: no metrics\n")
-    exposition = source.current()
-    now_ms, text = source.now_ms(), accepted(request.headers.get("accept", ""))
-    now = at_scrape(source.cluster, exposition, now_ms, source.streams, source.calls, text)
+        return plain_answer(404, f"{source.not_live}: no metrics\n")
+    exposition, text = source.current(), accepted(request.headers.get("accept", ""))
+    now = b"".join(scraped_now(source, exposition, text, is_up=not source.why_not_up))
     headers = {"Content-Type": text.content_type, "Vary": "Accept, Accept-Encoding"}
     if accepts_gzip(request):
         body = exposition.gzipped_after(now, text)
@@ -44,7 +37,16 @@ def metrics(source: ViewSource, request: Request) -> Response:
     return Response(b"".join((now, *exposition.blocks_in(text))), headers=headers)
 
 
-@_page(
+def scraped_now(
+    source: ViewSource, exposition: Exposition, text: Format, is_up: bool
+) -> list[bytes]:
+    """What a scrape has that depends on the clock and on clients, in blocks."""
+    return at_scrape(
+        source.cluster, exposition, source.now_ms(), source.streams, source.calls, text, is_up
+    )
+
+
+@text_endpoint(
     probes.ALIVE,
     "`alive`, while the exporter gets on: for a liveness probe; open without a token",
     refusals={503: "reading has stood still, and the exporter has to be started again"},
@@ -52,10 +54,10 @@ def metrics(source: ViewSource, request: Request) -> Response:
 )
 def alive(source: ViewSource) -> Response:
     """Whether the exporter gets on."""
-    return _plain(*probes.alive(source.stuck()))
+    return plain_answer(*probes.alive(source.stuck()))
 
 
-@_page(
+@text_endpoint(
     probes.READY,
     "`ready` and one sentence that says whether the state is fresh: for a readiness probe, "
     "also while the state is stale; open without a token",
@@ -63,10 +65,10 @@ def alive(source: ViewSource) -> Response:
 )
 def ready(source: ViewSource) -> Response:
     """Whether the exporter answers."""
-    return _plain(*probes.ready(source.why_not_up))
+    return plain_answer(*probes.ready(source.why_not_fresh))
 
 
-@_page(
+@text_endpoint(
     probes.FRESH,
     "`ok`, or one sentence that says why the state is incomplete, stale or past; "
     "where there is an archive, a second line says how far that reaches; open without a "
@@ -76,18 +78,13 @@ def ready(source: ViewSource) -> Response:
 )
 def fresh(source: ViewSource) -> Response:
     """Whether the state is fresh."""
-    status, text = probes.fresh(source.why_not_up)
+    status, text = probes.fresh(source.why_not_fresh)
     span = None if source.not_live else source.span
     past = f"archived: {utc_text(span.begin_ms)} to {utc_text(span.end_ms)}\n" if span else ""
-    return _plain(status, text + past)
+    return plain_answer(status, text + past)
 
 
-@_page("/", "the console, for people", media_type="text/html", runs=Runs.IN_LOOP)
+@text_endpoint("/", "the console, for people", media_type="text/html", runs=Runs.IN_LOOP)
 def console(request: Request) -> Response:
     """The console's page, for now or for a moment."""
-    at = request.query_params.get(AT_NAME)
-    return (console_files()["index.html"] if not at else index_of(at)).answer(request)
-
-
-def _plain(status: int, text: str) -> Response:
-    return Response(text, status, media_type=_PLAIN)
+    return index_of(request.query_params.get(AT_NAME, "")).answer(request)

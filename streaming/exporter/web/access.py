@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import re
 from enum import IntEnum
 from ipaddress import ip_address, ip_network
 from typing import Final
@@ -26,6 +27,9 @@ USER_HEADER: Final = "x-forwarded-user"
 
 OPEN_PATHS: Final = (ALIVE, READY, FRESH)
 """Probes have no token. The sentences there name no topic."""
+
+_BELOW: Final = re.compile(r"^/clusters/[^/]+(?=/)")
+"""The beginning of a path of one cluster: below it the same is open as at the root."""
 
 ROLE: Final = "kafka_twin.role"
 """Of a request's scope: the role of who asks. A request without it is the exporter's own."""
@@ -99,7 +103,7 @@ class GuardedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or scope["path"] in self._open:
+        if scope["type"] != "http" or _BELOW.sub("", scope["path"]) in self._open:
             await self._app(scope, receive, send)
             return
         peer = scope["client"][0] if scope.get("client") else ""

@@ -58,6 +58,15 @@ class Chosen:
         return Followed(self.path, cluster=self.cluster)
 
     @property
+    def of_several(self) -> bool:
+        """Whether the configuration is of several clusters.
+
+        Raises:
+            ConfigError: it cannot be used.
+        """
+        return read(self.path).is_fleet
+
+    @property
     def arguments(self) -> list[str]:
         """The same for another command line."""
         path = [] if self.path is None else ["--config", str(self.path)]

@@ -73,6 +73,11 @@ class Followed:
         """Why what the files say of the cluster cannot be used; empty if it is used."""
         return self._said.get(name) or self._said.get("", "")
 
+    @property
+    def is_of_several(self) -> bool:
+        """Whether this program is for all clusters of a fleet, however many there are now."""
+        return self._is_fleet and not self.cluster
+
     def look(self, *, again: bool = False) -> bool:
         """Read the files again if they have changed; true if a configuration has.
 

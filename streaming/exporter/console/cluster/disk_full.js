@@ -14,6 +14,6 @@ export function WhenFull({ disk }) {
 
 function Helps({ helps }) {
   return html`<details class="ahead"><summary>What would help</summary>
-    ${helps.map(({ text, command }) => html`<p>${text}</p><${Command} text=${command} ofTool />`)}
+    ${helps.map(({ text, command }) => html`<p>${text}</p><${Command} text=${command} asIs />`)}
   </details>`;
 }

@@ -53,7 +53,7 @@ function Outage({ answer }) {
         <th scope="col">caught up in</th></tr></thead>
       <tbody>${brokers.map(each => html`<${Broker} key=${each.broker} row=${each} />`)}</tbody></table></div>
     ${help.length > 0 && html`<h3>What would buy time</h3>
-      ${help.map(text => html`<${Command} text=${text} />`)}`}`;
+      ${help.map(text => html`<${Command} text=${text} asIs />`)}`}`;
 }
 
 function Broker({ row }) {

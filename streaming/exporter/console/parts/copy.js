@@ -1,19 +1,20 @@
 /** A command, and a button that copies it. */
+import { exporterUrl, thisCluster } from "../fleet/place.js";
 import { askedAbout } from "../past/when.js";
 import { Component, html } from "../ui.js";
 
-/** The command that asks about the moment that is shown; as it is, it asks about now. */
-function ofMoment(text) {
-  const at = askedAbout();
-  const url = `${location.origin}${location.pathname}`.replace(/\/$/, "");
-  return at ? `${text} --url ${quoted(url)} --at ${quoted(at)}` : text;
+/** The command that asks about this cluster, at the moment that is shown; else it asks about now. */
+function ofWhatIsShown(text) {
+  const [cluster, at] = [thisCluster(), askedAbout()];
+  return `${text}${cluster && ` --cluster ${quoted(cluster)}`}${
+    at && ` --url ${quoted(exporterUrl())} --at ${quoted(at)}`}`;
 }
 
-/** Props: `text`; `ofTool`: it is one of Kafka's own tools, which know of no other moment. */
+/** Props: `text`; `asIs`: it is not about one cluster or moment, as Kafka's own tools know of neither. */
 export class Command extends Component {
   state = { copied: false };
 
-  text = ({ text, ofTool }) => (ofTool ? text : ofMoment(text));
+  text = ({ text, asIs }) => (asIs ? text : ofWhatIsShown(text));
 
   copy = async () => {
     try {

@@ -1,11 +1,12 @@
 /** Keys that work in every view, and the list of them behind `?`. */
+import { ALL_CLUSTERS } from "../fleet/place.js";
 import { go } from "../router.js";
 import { TOUR } from "../start/tour.js";
 import { Component, createRef, html } from "../ui.js";
 
 const LIST = [
   ["/", "search"], ["g c", "cluster"], ["g p", "partitions"], ["g n", "consumers"], ["g o", "losses of two"], ["g r", "plans: restarts"],
-  ["g l", "timeline"], ["g t", "twin"],
+  ["g l", "timeline"], ["g t", "twin"], ...(ALL_CLUSTERS ? [["g a", "all clusters"]] : []),
   ["← →", "on the bar of moments: to the previous, the next change"],
   ["Space", "on the bar of moments: play, pause"],
   ["Esc", "leave the search; lose nothing"], ["?", "these keys"],
@@ -26,6 +27,7 @@ class Listener {
     }
     if (typing) return;
     if (this.awaitsView && GO[event.key]) go(GO[event.key]);
+    if (this.awaitsView && event.key === "a" && ALL_CLUSTERS) location.assign(ALL_CLUSTERS);
     this.awaitsView = event.key === "g";
     if (event.key === "/") {
       event.preventDefault();

@@ -1,4 +1,5 @@
 /** Name, cluster, views, search, track record and freshness. */
+import { ALL_CLUSTERS } from "../fleet/place.js";
 import { counted, duration } from "../format.js";
 import { ageSeconds } from "../pulse.js";
 import { go, href } from "../router.js";
@@ -14,6 +15,7 @@ const VIEWS = [["cluster", "Cluster", "#/"], ["partitions", "Partitions", "#/par
 export function TopBar({ current, pulse, route }) {
   return html`<header class="top">
     <a class="brand" href="#/">kafka-twin</a>
+    ${ALL_CLUSTERS && html`<a class="all-clusters" href=${ALL_CLUSTERS}>All clusters</a>`}
     <span class="cluster">${pulse.summary?.cluster ?? ""}</span>
     <nav aria-label="Views">${VIEWS.map(([name, text, to]) => html`
       <a href=${to} aria-current=${name === current ? "page" : undefined}>${text}</a>`)}</nav>

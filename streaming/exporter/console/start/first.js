@@ -31,5 +31,5 @@ export function First({ summary }) {
 
 function Program({ name, what, command, state: [text, state] }) {
   return html`<li><b>${name}</b>${" "}<span class=${`pill ${state}`}>${text}</span>
-    <p>${what}</p><${Command} text=${command} /></li>`;
+    <p>${what}</p><${Command} text=${command} asIs /></li>`;
 }

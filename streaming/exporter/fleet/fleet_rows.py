@@ -1,0 +1,244 @@
+"""The fleet at a glance: a row a cluster, worst first.
+
+What follows from a view is computed once while it is the newest; only what the clock changes is
+computed for each call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import structlog
+
+from streaming.bus.view import ClusterView
+from streaming.exporter.fleet.horizons import Horizon, disk_horizon, tier_horizon
+from streaming.exporter.fleet.worst_thing import (
+    SEVERITY_OF,
+    Known,
+    Severity,
+    WorstThing,
+    not_up,
+    worst_thing,
+)
+from streaming.exporter.view_source import ViewSource
+from streaming.exporter.views import cluster as cluster_views
+from streaming.questions.headline.worst_losses import (
+    WorstBroker,
+    WorstRack,
+    worst_broker,
+    worst_rack,
+)
+from twin.declarations.table import UNKNOWN
+from twin.rules.election.predictions import Result
+from twin.tables.state import Brokers
+
+log = structlog.get_logger("exporter")
+
+
+class TrackRecord(TypedDict):
+    """Leader changes by how they had been predicted; overtaken and unforeseen ones are not
+    judged."""
+
+    right: int
+    wrong: int
+    not_judged: int
+
+
+class FleetRow(TypedDict):
+    """One cluster. What is not known is null, and what is not ``up`` is as it was known last.
+
+    ``sentence`` is the worst true thing about the cluster, and ``severity`` how bad that is.
+    ``risks``: by severity and name, the partitions or brokers that have each open risk; 1 for a
+    risk of the cluster as a whole. ``loss`` and ``rack_loss`` are about the worst broker and rack;
+    null where each broker can be lost, and where there are no two racks; ``can_lose`` says whether
+    any one broker can be lost. ``disk_full_at_ms`` and ``tier_full_at_ms``: the earliest time at
+    which a disk is full, as things are and if remote storage is away from now on; the forecasts
+    beside them say why there is none.
+    """
+
+    cluster: str
+    labels: Mapping[str, str]
+    sentence: str
+    severity: Severity
+    up: bool
+    why_not_up: str | None
+    observed_at_ms: int | None
+    age_ms: int | None
+    risks: Mapping[str, Mapping[str, int]] | None
+    can_lose: bool | None
+    loss: WorstBroker | None
+    rack_loss: WorstRack | None
+    disk_full_at_ms: int | None
+    disk_forecast: str
+    tier_full_at_ms: int | None
+    tier_forecast: str
+    track: TrackRecord | None
+    kafka_version: str | None
+    brokers: int | None
+    partitions: int | None
+
+
+class Fleet(TypedDict):
+    """All clusters, the worst first, and the values of each label."""
+
+    clusters: Sequence[FleetRow]
+    labels: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _OfView:
+    """What follows from a view alone."""
+
+    view: ClusterView
+    worst: WorstThing
+    risks: Mapping[str, Mapping[str, int]] | None
+    can_lose: bool | None
+    loss: WorstBroker | None
+    rack_loss: WorstRack | None
+    disk: Horizon
+    tier: Horizon
+    track: TrackRecord | None
+    brokers: int | None
+    partitions: int | None
+
+    def still_holds(self, view: ClusterView) -> bool:
+        """Whether nothing newer was observed: what was learned of the bus changes none of it."""
+        kept = self.view
+        return (
+            kept.cluster is view.cluster
+            and len(kept.shards) == len(view.shards)
+            and all(map(_is, kept.shards, view.shards))
+        )
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+class FleetRows:
+    """Makes the rows of all clusters, and keeps what follows from their newest views."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[ViewSource, _OfView]] = {}
+
+    def fleet(self, sources: Iterable[ViewSource]) -> Fleet:
+        """All rows, the worst first, then by name."""
+        with self._lock:  # who asks at the same time waits for these, and computes nothing
+            kept = {each.cluster: (each, self._of_view(each)) for each in sources}
+            self._kept = kept
+        pairs = [_row(source, of_view) for source, of_view in kept.values()]
+        pairs.sort(key=lambda pair: (pair[0].rank, -pair[0].weight, pair[1]["cluster"]))
+        rows = [row for _, row in pairs]
+        return {"clusters": rows, "labels": _labels(rows)}
+
+    def _of_view(self, source: ViewSource) -> _OfView:
+        view = source.view
+        before, of_view = self._kept.get(source.cluster, (None, None))
+        if before is source and of_view is not None and of_view.still_holds(view):
+            return of_view
+        try:
+            return _of_view(source, view)
+        except Exception as error:  # of one cluster, that of a plugin perhaps: others have rows
+            log.exception("a cluster has no row", cluster=source.cluster)
+            return _not_judged(view, f"{type(error).__name__}: {error}")
+
+
+def _row(source: ViewSource, of_view: _OfView) -> tuple[WorstThing, FleetRow]:
+    why, now_ms = source.why_not_up, source.now_ms()
+    observed_at_ms = of_view.view.observed_at_ms
+    is_observed = observed_at_ms != UNKNOWN
+    worst = not_up(why) if why else of_view.worst
+    return worst, {
+        "cluster": source.cluster,
+        "labels": source.labels,
+        "sentence": worst.sentence,
+        "severity": worst.severity,
+        "up": not why,
+        "why_not_up": why or None,
+        "observed_at_ms": observed_at_ms if is_observed else None,
+        "age_ms": max(now_ms - observed_at_ms, 0) if is_observed else None,
+        "risks": of_view.risks,
+        "can_lose": of_view.can_lose,
+        "loss": of_view.loss,
+        "rack_loss": of_view.rack_loss,
+        "disk_full_at_ms": of_view.disk.at_ms,
+        "disk_forecast": of_view.disk.forecast,
+        "tier_full_at_ms": of_view.tier.at_ms,
+        "tier_forecast": of_view.tier.forecast,
+        "track": of_view.track,
+        "kafka_version": None,  # no broker says it: requests show what it can do, not its release
+        "brokers": of_view.brokers,
+        "partitions": of_view.partitions,
+    }
+
+
+def _of_view(source: ViewSource, view: ClusterView) -> _OfView:
+    summary = cluster_views.summary(
+        source.catalog, source.cluster, view, view.observed_at_ms, source.own_topics
+    )
+    can, cannot = summary["loss"]["can_be_lost"], summary["loss"]["cannot_be_lost"]
+    known = Known(
+        source.catalog, view, summary, worst_broker(view.totals, cannot), worst_rack(view)
+    )
+    newest = view.newest
+    return _OfView(
+        view=view,
+        worst=worst_thing(known) if newest else not_up("nothing was observed yet"),
+        risks=_risks(summary) if newest else None,
+        can_lose=not cannot if can or cannot else None,
+        loss=known.worst_broker,
+        rack_loss=known.worst_rack,
+        disk=disk_horizon(view.cluster),
+        tier=tier_horizon(view.cluster),
+        track=_track(summary["predictions"]),
+        brokers=int(newest[Brokers].listed.sum()) if newest else None,
+        partitions=None if summary["partitions"] is None else int(summary["partitions"]),
+    )
+
+
+def _not_judged(view: ClusterView, why: str) -> _OfView:
+    """Nothing but that there is no row, and why."""
+    return _OfView(
+        view=view, worst=not_up(f"this cluster cannot be judged: {why}"), risks=None, can_lose=None,
+        loss=None, rack_loss=None, disk=disk_horizon(None), tier=tier_horizon(None), track=None,
+        brokers=None, partitions=None,
+    )  # fmt: skip
+
+
+def _risks(summary: Mapping[str, Any]) -> Mapping[str, Mapping[str, int]]:
+    """Open risks by severity and name, with how many partitions or brokers have each."""
+    risks: dict[str, dict[str, int]] = {severity: {} for severity in SEVERITY_OF.values()}
+    for name, risk in summary["cluster_risks"].items():
+        if risk["open"]:
+            count = 1 if risk["brokers"] is None else len(risk["brokers"])
+            risks[SEVERITY_OF[risk["severity"]]][name] = count
+    for name, risk in summary["risks"].items():
+        if risk["partitions"]:
+            risks[SEVERITY_OF[risk["severity"]]][name] = int(risk["partitions"])
+    return risks
+
+
+def _track(by_cause: Mapping[str, Mapping[str, float]] | None) -> TrackRecord | None:
+    if by_cause is None:
+        return None
+
+    def total(*results: Result) -> int:
+        names = [each.name.lower() for each in results]
+        return int(sum(counts.get(name, 0) for counts in by_cause.values() for name in names))
+
+    return {
+        "right": total(Result.RIGHT),
+        "wrong": total(Result.WRONG),
+        "not_judged": total(Result.OVERTAKEN, Result.UNFORESEEN),
+    }
+
+
+def _labels(rows: Iterable[FleetRow]) -> Mapping[str, Sequence[str]]:
+    values: dict[str, list[str]] = {}
+    for name, value in sorted({pair for row in rows for pair in row["labels"].items()}):
+        values.setdefault(name, []).append(value)
+    return values
