@@ -106,14 +106,6 @@ def _followed(ctx: click.Context) -> Followed:
     return chosen(ctx).followed()
 
 
-def _of_all_clusters(ctx: click.Context) -> list[Config]:
-    """The same for each cluster, or for the one that ``--cluster`` names."""
-    from streaming.runtime.logs import say_what_wins
-
-    say_what_wins(chosen(ctx).path)
-    return chosen(ctx).configs()
-
-
 @main.command()
 @click.pass_context
 def collector(ctx: click.Context) -> None:
@@ -132,10 +124,8 @@ def query(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         from streaming.query.program import run
-        from streaming.runtime.logs import say_what_wins
 
-        say_what_wins(chosen(ctx).path)
-        run(chosen(ctx).followed())
+        run(_followed(ctx))
 
 
 @query.command()
@@ -172,11 +162,8 @@ def exporter(ctx: click.Context) -> None:
     All of it is read from the snapshots on the bus.
     """
     from streaming.exporter.server import run
-    from streaming.runtime.logs import say_what_wins
 
-    followed = chosen(ctx).followed()
-    say_what_wins(chosen(ctx).path)
-    run(followed)
+    run(_followed(ctx))
 
 
 @main.command()

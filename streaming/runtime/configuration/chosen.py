@@ -33,14 +33,6 @@ class Chosen:
         """
         return load(self.path, cluster=self.cluster)
 
-    def configs(self) -> list[Config]:
-        """The configuration of each cluster, or of the chosen one.
-
-        Raises:
-            ConfigError: one cannot be used.
-        """
-        return [self.config()] if self.cluster else [*read(self.path).all.values()]
-
     def common(self) -> Config:
         """The configuration of any cluster, for what all have in common.
 
