@@ -53,7 +53,8 @@ class Admin:
         try:
             self._admin = KafkaAdminClient(**arguments)
         except (KafkaError, OSError, ValueError) as error:
-            why = clients.one_line(error, f"cluster.client.{clients.BOOTSTRAP_TIMEOUT}")
+            more_time = f"cluster.client.{clients.BOOTSTRAP_TIMEOUT}"
+            why = clients.one_line(error, more_time, self._bootstrap)
             raise PlanError(f"cluster {self._bootstrap}: {why}") from None
 
     def origin(self) -> Origin:
@@ -147,7 +148,8 @@ class Admin:
                 "kafka-twin check --acls User:NAME prints the command that grants it"
             ) from None
         except (KafkaError, OSError, RuntimeError) as error:
-            raise PlanError(f"cluster {self._bootstrap}: {clients.one_line(error)}") from None
+            why = clients.one_line(error, bootstrap=self._bootstrap)
+            raise PlanError(f"cluster {self._bootstrap}: {why}") from None
 
     def __enter__(self) -> Admin:
         return self
