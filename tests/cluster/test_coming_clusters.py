@@ -159,3 +159,6 @@ def test_a_bus_that_is_away_delays_no_other_and_each_has_a_checkpoint(
     fleet.remove("stock")
     until(lambda: get(f"http://127.0.0.1:{fleet.port}/healthz")[0] == 200, WITHIN_S)
     assert query.end() == 0
+    done = query.repartition(3)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("to 3 partitions") == 2

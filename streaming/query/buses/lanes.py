@@ -80,6 +80,21 @@ def by_lane(known: Iterable[Config], *, is_fleet: bool) -> dict[Lane, list[Confi
     return found
 
 
+def checkpoints_in(spark: SparkSession, checkpoint: str) -> list[str]:
+    """The checkpoints of all queries that have been started there, as Spark takes them.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be used.
+    """
+    base = location(checkpoint)
+    below = [
+        f"{base}/{kind}/{name}"
+        for kind in (_BUSES, _CLUSTERS)
+        for name in sorted(Folder(spark, f"{base}/{kind}").names())
+    ]
+    return [each for each in (base, *below) if Folder(spark, f"{each}/offsets").names()]
+
+
 class Checkpoints:
     """The folders of the queries in one checkpoint.
 
