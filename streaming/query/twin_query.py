@@ -28,7 +28,8 @@ LOOK_FOR_CYCLES_EVERY_MS: Final = 200
 """How soon a cycle is noticed once all of it is on the bus; a look asks brokers for their ends."""
 
 SMALL_LOOKS_EVERY_MS: Final = 500
-"""The same of a small cluster, where looks take a sixth of the JVM's time."""
+"""The same of small clusters, where looks take a sixth of the JVM's time; and where there are
+several, more of them have come by then."""
 
 
 log = structlog.get_logger("query")
@@ -146,7 +147,7 @@ def whole_cycle_options(configs: Sequence[Config]) -> dict[str, str]:
 
 
 def _look_every_ms(configs: Sequence[Config]) -> int:
-    is_small = sum(config.bus.shards for config in configs) <= SMALL_UP_TO_SHARDS
+    is_small = max(config.bus.shards for config in configs) <= SMALL_UP_TO_SHARDS
     every_ms = SMALL_LOOKS_EVERY_MS if is_small else LOOK_FOR_CYCLES_EVERY_MS
     return min(every_ms, configs[0].query.trigger_ms)
 

@@ -93,3 +93,4 @@ def test_a_small_cluster_is_looked_at_less_often():
         return _look_every_ms([Config(bus=BusConfig(shards=shards), query=query)])
 
     assert (every_ms(1), every_ms(16), every_ms(1, 100)) == (500, 200, 100)
+    assert _look_every_ms([Config(bus=BusConfig(shards=1))] * 20) == 500
