@@ -122,9 +122,7 @@ class SimulatedBus:
             self._record(self.records, its_key, value, at_ms)
         self.states.append(done.states)
 
-    def event(
-        self, event_id: str, at_ms: int, kind: str = "leader_moved", **more: object
-    ) -> None:
+    def event(self, event_id: str, at_ms: int, kind: str = "leader_moved", **more: object) -> None:
         """An event; ``more`` are further fields of it."""
         event = {"id": event_id, "kind": kind, "cluster": self.cluster, "at_ms": at_ms,
                  "text": "it is", "topic": "orders", "partition": 3, "broker": 2}  # fmt: skip
