@@ -75,6 +75,17 @@ def test_probes_name_each_cluster_that_is_not_fresh_and_each_that_stands_still()
     )  # fmt: skip
 
 
+def test_an_error_is_said_to_whoever_may_see_it():
+    """It may name topics and hosts."""
+    error = "bus kafka-7:9092: Not authorized to access topics: secret"
+    fleet = a_fleet(ORDERS, replace(PAYMENTS, broken=lambda: error))
+    rows = fleet.get("/api/v1/fleet").json()["clusters"]
+    assert error in next(row for row in rows if row["cluster"] == "payments")["why_not_up"]
+    for path in ("/healthz", "/-/ready", "/clusters/payments/healthz"):
+        assert "its snapshots cannot be read: the log says why" in fleet.get(path).text
+        assert "secret" not in fleet.get(path).text
+
+
 def test_prometheus_finds_a_target_for_each_cluster_with_its_labels():
     answer = a_fleet(ORDERS, PAYMENTS).get("/api/v1/http_sd", headers={"Host": "exporter:9410"})
     assert answer.json() == [

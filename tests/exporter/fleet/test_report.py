@@ -49,7 +49,10 @@ def test_each_cluster_is_in_it_and_one_without_a_past_is_no_error_of_all(sources
 
 @pytest.mark.parametrize(
     ("form", "says"),
-    [("md", "# What happened to 2 clusters"), ("html", "<h1>What happened to 2 clusters</h1>")],
+    [
+        ("md", "# What happened to 2 clusters"),
+        ("html", "<h1>What happened to 2 clusters</h1>"),
+    ],
 )
 def test_it_is_a_document_as_that_of_one_cluster(sources, form: str, says: str):
     answer = a_fleet(*sources).get("/api/v1/report", params={**SPAN, "format": form})
