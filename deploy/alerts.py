@@ -112,7 +112,7 @@ def _annotations(risk: Risk, number: str, cluster: str) -> Yaml:
     lists = "shows it" if risk.per == "cluster" else "lists them"
     return {
         "summary": f"{subject} {risk.alert.summary} ({cluster})",
-        "description": f"{described} The exporter {lists} at /api/v1/{listed}.",
+        "description": f"{described} The exporter {lists} at /clusters/{cluster}/api/v1/{listed}.",
         "runbook_url": f"{RUNBOOK}#{risk.name}",
     }
 

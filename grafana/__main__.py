@@ -6,10 +6,19 @@ import json
 from pathlib import Path
 from typing import Final
 
-from grafana import cluster, consumers, partition, replication_health, tiered_storage, twin_itself
+from grafana import (
+    cluster,
+    consumers,
+    fleet,
+    partition,
+    replication_health,
+    tiered_storage,
+    twin_itself,
+)
 from grafana.layout import Dashboard
 
 DASHBOARDS: Final = (
+    fleet.DASHBOARD,
     cluster.DASHBOARD,
     partition.DASHBOARD,
     consumers.DASHBOARD,

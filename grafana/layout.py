@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from grafana.links import console_link
+from grafana.links import console_link, fleet_link
 from grafana.variables import Json
 
 WIDTH: Final = 24
@@ -52,6 +52,8 @@ class Dashboard:
     """Tags of its annotations, in addition to the cluster's."""
     console_view: str = ""
     """The matching view of the console, as in ``console_link``; the cluster's view if empty."""
+    is_of_fleet: bool = False
+    """It is about all clusters, as the console's page at the root is."""
 
     def json(self) -> Json:
         """The JSON that Grafana loads."""
@@ -68,10 +70,16 @@ class Dashboard:
             "time": {"from": "now-1h", "to": "now"},
             "timezone": "",
             "annotations": {"list": list(_marks(self.marked, self.marked_by))},
-            "links": [_siblings(), _console(self.console_view)],
+            "links": [_siblings(), self._console()],
             "templating": {"list": list(self.variables)},
             "panels": list(_placed(self.rows)),
         }
+
+    def _console(self) -> Json:
+        """The console, in the bar at the top."""
+        shape = {"type": "link", "icon": "external link", "asDropdown": False, "tags": []}
+        link = fleet_link if self.is_of_fleet else console_link
+        return link("Console", self.console_view) | shape
 
 
 def band(height: int, *panels: Json, widths: Sequence[int] = ()) -> Band:
@@ -141,12 +149,6 @@ def _siblings() -> Json:
         "keepTime": True,
         "targetBlank": False,
     }
-
-
-def _console(view: str) -> Json:
-    """The console, in the bar at the top."""
-    shape = {"type": "link", "icon": "external link", "asDropdown": False, "tags": []}
-    return console_link("Console", view) | shape
 
 
 def _placed(rows: Sequence[Row]) -> Iterator[Json]:

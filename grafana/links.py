@@ -28,6 +28,27 @@ def console_link(title: str, view: str) -> Json:
     return {"title": title, "url": f"{_CLUSTER}/#/{view}", "targetBlank": True}
 
 
+def fleet_link(title: str, view: str) -> Json:
+    """A link to the console's page of all clusters, in a new tab."""
+    return {"title": title, "url": f"${{console:raw}}/{view and '#/'}{view}", "targetBlank": True}
+
+
+def _one_of_fleet(name: str) -> Links:
+    """Links to the Cluster dashboard and the console of the cluster that a variable names."""
+    return (
+        {
+            "title": "Show the cluster",
+            "url": "/d/kafka-twin-cluster?${datasource:queryparam}&${console:queryparam}&"
+            f"${{__url_time_range}}&var-cluster=${{{name}:percentencode}}",
+        },
+        {
+            "title": "Show the cluster in the console",
+            "url": f"${{console:raw}}/clusters/${{{name}:percentencode}}/",
+            "targetBlank": True,
+        },
+    )
+
+
 def lose_broker(broker: str, rule: str = "kafka") -> Json:
     """A link to the console's view of the cluster without that broker, by an election policy."""
     return console_link("What if it were lost?", f"?lose={broker}&rule={rule}")
@@ -39,6 +60,8 @@ def cells(keys: tuple[str, ...], rule: str = "kafka") -> Mapping[str, Links]:
     In a row about a partition, the topic links to the partition.
     """
     links: dict[str, Links] = {}
+    if keys == ("cluster",):
+        links["cluster"] = _one_of_fleet("__data.fields.cluster")
     if "partition" in keys:
         links["topic"] = _partition("${__data.fields.topic}", "${__data.fields.partition}")
     if "group" in keys:

@@ -20,7 +20,7 @@ _INTERNAL: Final = r"__.*|kafka-twin\\..*"
 CONSOLE: Final = "http://localhost:9410"
 """The console's address if the twin runs on the user's machine, as with docker compose."""
 
-VARIABLES: Final = {"topic": "topics"}
+VARIABLES: Final = {"topic": "topics", "cluster": "clusters"}
 """Names of variables of several values that are not those of their labels."""
 
 ALL: Final = ".*"
@@ -44,6 +44,14 @@ def datasource() -> Json:
 def cluster() -> Json:
     """One Kafka cluster."""
     return _labels_of("cluster", "kafka_twin_up")
+
+
+def clusters() -> Json:
+    """Several Kafka clusters, all by default.
+
+    Its name is not that of the other dashboards' variable, to which a link would hand "all".
+    """
+    return _several("cluster", "kafka_twin_up") | {"name": VARIABLES["cluster"]}
 
 
 def console() -> Json:

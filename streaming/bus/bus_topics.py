@@ -125,19 +125,34 @@ def topic_configs(config: Config) -> dict[str, dict[str, str]]:
 def ensure_topics(config: Config) -> None:
     """Create the bus topics that are missing; existing ones are left as they are.
 
+    Raises:
+        BusError: as ``create_missing``.
+    """
+    create_missing(
+        config,
+        {
+            name: {
+                "num_partitions": config.bus_partitions,
+                "replication_factor": config.bus.replication_factor,
+                "configs": configs,
+            }
+            for name, configs in topic_configs(config).items()
+        },
+    )
+
+
+def create_missing(config: Config, specs: Mapping[str, Mapping[str, Any]]) -> None:
+    """Create those of these topics of the bus that are missing; existing ones are left alone.
+
     Topics that this user may not see are left to other users: not every program needs all.
+
+    Args:
+        config: names the bus.
+        specs: as kafka-python's ``create_topics`` takes them, by name.
 
     Raises:
         BusError: the bus cannot be reached, or it refuses to create a topic.
     """
-    specs = {
-        name: {
-            "num_partitions": config.bus_partitions,
-            "replication_factor": config.bus.replication_factor,
-            "configs": configs,
-        }
-        for name, configs in topic_configs(config).items()
-    }
     with _admin(config) as admin:
         try:
             error_codes = {t["name"]: t["error_code"] for t in admin.describe_topics(list(specs))}

@@ -43,6 +43,7 @@ WITHOUT: Final = {
     "request logs": "`tap --enable`: switch the brokers' request logs on by other means",
     "plans": "`plan --apply` and `plan restore`, which alone need it; plans are printed, and "
     "Kafka's own tools apply their files",
+    "dividing clusters": "`fleet.collector_group`: collectors that divide clusters",
     "one watch": "`plan order --watch`, which alone needs it: whether another one runs",
 }
 """The features that need a source or a right, by its name."""
@@ -125,6 +126,11 @@ def _of_bus(config: Config) -> Iterator[Right]:
     yield right("READ", name.events, "reading events", "exporter", "archive")
     yield Right("READ", "group", bus_topics.watch_group(config), ("one watch",), ("plan",),
                 at="bus", option="plan order --watch")  # fmt: skip
+    if name_of_both := config.fleet.collector_group:
+        yield Right("READ", "group", name_of_both, ("dividing clusters",), ("collector",),
+                    at="bus", option="fleet.collector_group")  # fmt: skip
+        yield Right("CREATE", "topic", name_of_both, ("dividing clusters",), ("collector",),
+                    at="bus", option="fleet.collector_group")  # fmt: skip
 
 
 def right_for(config: Config, what: str) -> Right:

@@ -18,6 +18,7 @@ import msgspec
 
 from streaming.runtime.config import Config, ConfigError
 from streaming.runtime.configuration.chosen import OF_NO_CLUSTER, Chosen, chosen, with_cluster
+from streaming.runtime.configuration.following import Followed
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 
@@ -97,6 +98,14 @@ def _of_program(ctx: click.Context) -> Config:
     return config
 
 
+def _followed(ctx: click.Context) -> Followed:
+    """The same of all clusters, or of the one that ``--cluster`` names, as they come and go."""
+    from streaming.runtime.logs import say_what_wins
+
+    say_what_wins(chosen(ctx).path)
+    return chosen(ctx).followed()
+
+
 def _of_all_clusters(ctx: click.Context) -> list[Config]:
     """The same for each cluster, or for the one that ``--cluster`` names."""
     from streaming.runtime.logs import say_what_wins
@@ -109,9 +118,9 @@ def _of_all_clusters(ctx: click.Context) -> list[Config]:
 @click.pass_context
 def collector(ctx: click.Context) -> None:
     """Poll brokers; write observations to the bus."""
-    from streaming.collector.cycle.collector import run
+    from streaming.collector.fleet.program import run
 
-    run(_of_all_clusters(ctx), chosen(ctx).path)
+    run(_followed(ctx), chosen(ctx).path)
 
 
 @main.group(invoke_without_command=True)
@@ -122,9 +131,11 @@ def query(ctx: click.Context) -> None:
     It reads observations from the bus and writes snapshots and events to it.
     """
     if ctx.invoked_subcommand is None:
-        from streaming.query.twin_query import run
+        from streaming.query.program import run
+        from streaming.runtime.logs import say_what_wins
 
-        run(_of_all_clusters(ctx))
+        say_what_wins(chosen(ctx).path)
+        run(chosen(ctx).followed())
 
 
 @query.command()
@@ -199,10 +210,11 @@ def run(ctx: click.Context) -> None:
     """Run collector, query and exporter together.
 
     The archive runs as well if archive.path is set. A program that ends is restarted after a pause.
+    Of several clusters each program serves all, or the one that --cluster names.
     """
     from streaming.runtime.supervise import children, supervise
 
-    config = _config(ctx)  # fails once here, instead of repeatedly in three programs
+    config = chosen(ctx).common()  # fails once here, instead of repeatedly in three programs
     stop = threading.Event()
     arguments = chosen(ctx).arguments
     with on_stop_signal(stop):
@@ -241,12 +253,19 @@ def check(ctx: click.Context, principal: str | None) -> None:
     """Check configuration, connectivity and ACLs.
 
     Lists what is there, what is missing, and which features are unavailable without it; at the end
-    whether the twin can run. It creates the three topics of the twin where they are missing.
+    whether the twin can run. It creates the three topics of the twin where they are missing. Of
+    several clusters it prints a line each, the worst first; with --cluster all of one.
     """
     from streaming.checks import check as checked
+    from streaming.checks.fleet_checks import check_all
     from streaming.checks.rights import commands
+    from streaming.runtime.configuration.loading import read
 
-    if principal is not None:
+    clusters = read(chosen(ctx).path)
+    if principal is None and not chosen(ctx).cluster and len(clusters.names) > 1:
+        if not check_all(clusters, sys.stdout):
+            ctx.exit(1)
+    elif principal is not None:
         for line in commands(_config(ctx), principal):
             click.echo(line)
     elif not checked(_config(ctx), sys.stdout):

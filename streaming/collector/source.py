@@ -17,7 +17,7 @@ from streaming.collector.about import About
 from streaming.collector.denied import RETRY_DENIED_MS
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading
-from streaming.collector.settings.eligibility_file import EligibilityFile
+from streaming.collector.settings.thresholds import ThresholdSource
 from streaming.collector.wire.connections import Address, EncodedRequest
 from streaming.runtime.config import Config
 
@@ -28,7 +28,7 @@ class Setup:
 
     config: Config
     client_id: str
-    eligibility: EligibilityFile | None = None  # the source of thresholds that change at run time
+    eligibility: ThresholdSource | None = None  # the source of thresholds that change at run time
     retry_denied_ms: int = RETRY_DENIED_MS  # the pause before a refused topic is requested again
     in_background: bool = False  # also make the sources that have their own thread
 

@@ -64,7 +64,7 @@ def run(followed: Followed) -> None:
     if is_fleet:
         app = fleet_application(clusters, catalog_of(config), config.exporter, config.access)
     else:
-        app = application(*clusters.sources, config.exporter, config.access)
+        app = application(clusters.sources[0], config.exporter, config.access)
     server = Server(app, certificate, before_end=following.close_events)
     following.start()
     log.info("serving", url=url_of(listening, "http" if certificate is None else "https"))

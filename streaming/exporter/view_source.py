@@ -66,5 +66,13 @@ class ViewSource:
     @property
     def why_not_up(self) -> str:
         """Why this is not the cluster as it is now, in a sentence; empty if it is."""
+        return self._not_up(self.broken())
+
+    @property
+    def why_not_fresh(self) -> str:
+        """The same for whoever asks without a token: errors may name topics and hosts."""
+        return self._not_up("its snapshots cannot be read: the log says why" * bool(self.broken()))
+
+    def _not_up(self, broken: str) -> str:
         now = self.view.why_not_up(self.now_ms())
-        return "; ".join(filter(None, (self.not_live, self.broken(), now)))
+        return "; ".join(filter(None, (self.not_live, broken, now)))

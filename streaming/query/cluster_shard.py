@@ -51,41 +51,50 @@ def without_reports(output: DataFrame) -> DataFrame:
 class ClusterShards:
     """The own shards of all clusters that a query watches."""
 
-    def __init__(self, configs: Iterable[Config]) -> None:
-        """Continue each from its newest snapshot on the bus.
+    def __init__(self) -> None:
+        self._shards: dict[str, ClusterShard] = {}
+        self._sender: Sender | None = None
+
+    def watch(self, configs: Iterable[Config]) -> None:
+        """Watch these clusters, each from its newest snapshot on the bus, and no others.
+
+        A cluster that was watched before, and has not changed, goes on.
 
         Raises:
             BusError: the bus cannot be reached.
         """
-        self._shards = {config.cluster.name: ClusterShard(config) for config in configs}
-        self._kinds = next(iter(self._shards.values())).kinds
+        before, self._shards = self._shards, {}
+        for config in configs:
+            if self._sender is None:
+                self._sender = Sender(config)
+            known = before.get(config.cluster.name)
+            if known is None or not known.is_of(config):
+                known = ClusterShard(config, self._sender)
+            self._shards[config.cluster.name] = known
 
     def take(self, progress: Mapping[str, Any]) -> None:
         """Step the shards after a batch that has ended, by Spark's report of it."""
         reported: dict[str, list[Frame]] = {}
-        for frame in reports_of(progress, self._kinds):
+        kinds = next((shard.kinds for shard in self._shards.values()), {})
+        for frame in reports_of(progress, kinds):
             reported.setdefault(frame.header.cluster, []).append(frame)
         for name, shard in self._shards.items():
             shard.step(reported.get(name, []))
 
     def close(self) -> None:
         """Send buffered messages, and disconnect."""
-        for shard in self._shards.values():
-            shard.close()
+        if self._sender is not None:
+            self._sender.close()
 
 
 class ClusterShard:
     """Takes the reports of one cluster; keeps the state, and sends snapshots and events."""
 
-    def __init__(self, config: Config) -> None:
-        """Continue from the newest snapshot on the bus.
-
-        Raises:
-            BusError: the bus cannot be reached.
-        """
+    def __init__(self, config: Config, sender: Sender) -> None:
+        """Continue from the newest snapshot on the bus."""
         catalog, self._cluster = catalog_of(config), config.cluster.name
+        self._config, self._sender = config, sender
         self._topics = bus_topics.topics(config)
-        self._sender = Sender(config)
         self._failure = ""
         self._state = empty_cluster(catalog, self._cluster, config.bus.shards)
         try:
@@ -93,6 +102,10 @@ class ClusterShard:
         except BusError as error:
             log.warning("unavailable", what="the cluster's own shard", why=str(error),
                         without="its memory: it begins anew")  # fmt: skip
+
+    def is_of(self, config: Config) -> bool:
+        """Whether a new one for that configuration would be the same."""
+        return config.bus == self._config.bus
 
     @property
     def kinds(self) -> frames.Kinds:
@@ -119,13 +132,9 @@ class ClusterShard:
         else:
             self._failure = ""
 
-    def close(self) -> None:
-        """Send buffered messages, and disconnect."""
-        self._sender.close()
-
 
 def reports_of(progress: Mapping[str, Any], kinds: frames.Kinds) -> Iterator[Frame]:
     """The reports in Spark's report of a batch; none where it has no output."""
     observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
-    for text in filter(None, (observed[0] if observed else "").split(",")):
+    for text in filter(None, (observed["all"] if observed else "").split(",")):
         yield from frames.decode(base64.b64decode(text), kinds).frames

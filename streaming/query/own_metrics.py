@@ -20,7 +20,7 @@ BATCH_SECONDS: Final = Metric(
 )
 ROWS: Final = Metric(
     "query_observations_read",
-    "Messages of the observations topic that the query read.",
+    "Messages of the cluster's observations topic that the query read.",
     type="counter",
 )
 BATCH_AT: Final = Metric(
@@ -43,7 +43,7 @@ STALLED: Final = Metric(
 )
 REMOTE_SEGMENTS: Final = Metric(
     "query_remote_segments_running",
-    "1 while the query of remote segments runs, 0 while it failed or may not read their topic.",
+    "1 while records about remote segments are read, 0 while that fails or is not allowed.",
 )
 
 OWN: Final = declared(globals())

@@ -55,6 +55,13 @@ _OF_FOLDERS: Final = (
 Elsewhere the default is needed: only it replaces a file of HDFS atomically.
 """
 
+_INTERPRETED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Spark would write Java for each batch anew, and compare it with what it has compiled: a seventh
+of the JVM's time. A batch has a row a shard, for which that is not worth it."""
+
 _OPTION_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 """Environment variables from which the driver's JVM takes options."""
 
@@ -123,7 +130,9 @@ def _needed_at_start(config: Config) -> dict[str, str]:
     """The same, and settings that Spark reads only at the start of the context."""
     return _needed(config) | {
         **java_iam.of_executors(config),
+        **_INTERPRETED,
         "spark.shuffle.compress": "false",  # frames are compressed already
+        "spark.scheduler.mode": "FAIR",  # queries of one session take turns
         "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
         # Otherwise a task that starts just after its stage is missing from Spark's status until the
         # next heartbeat, and a slow batch looks like one without a free core.

@@ -33,6 +33,7 @@ class StallKind(Enum):
     NO_FREE_CORE = auto()
     TASKS_RUN = auto()
     NO_TASK = auto()
+    FAILED = auto()  # it ended by itself, and is tried again while others run
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class StallCause:
     @property
     def is_problem(self) -> bool:
         """Whether somebody has to act."""
-        return self.kind in (StallKind.NO_EXECUTOR, StallKind.TASKS_FAIL, StallKind.NO_FREE_CORE)
+        return self.kind not in (StallKind.TASKS_RUN, StallKind.NO_TASK)
 
 
 def cause(executors: int, stages: Sequence[Tasks]) -> StallCause:

@@ -1,18 +1,9 @@
-"""The Spark query itself: one source, one stateful step a shard, one sink, for all clusters.
-
-Beside it runs a small query that reads Kafka's own topic of remote segments and writes what it
-reads as observations. It is a separate query because a source asks the leader of every partition
-before each batch: while a broker of the watched cluster is frozen, only that query waits for it.
-
-``run`` blocks until SIGTERM or SIGINT, and then lets the running batch end, so that the next start
-does not write it again. When the certificates of its clients are renewed, both queries start again.
-"""
+"""The Spark query itself: one source, one stateful step a shard, one sink, for some clusters."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from typing import Any, Final
 
 import structlog
@@ -21,29 +12,17 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.bus import bus_topics
-from streaming.query.batch_metrics import BatchMetrics
-from streaming.query.client_files import ClientFiles
-from streaming.query.cluster_shard import ClusterShards, without_reports
-from streaming.query.heartbeat import beating
+from streaming.query.cluster_shard import without_reports
 from streaming.query.kafka_options import OUTPUT, kafka_stream, sink_options
 from streaming.query.processor import Destination, TwinProcessor
-from streaming.query.progress import log_fields, progress_data
-from streaming.query.remote_log.remote_query import RemoteSegmentsQuery
-from streaming.query.restarts import run_despite_passing_causes
-from streaming.query.session import SMALL_UP_TO_SHARDS, STOP_WITHIN_SECONDS, spark_session
-from streaming.query.stalled import Stall
+from streaming.query.progress import Reports
+from streaming.query.session import SMALL_UP_TO_SHARDS, STOP_WITHIN_SECONDS
 from streaming.query.state.checkpoint import location
 from streaming.query.state.state_keys import state_keys
-from streaming.query.watched import Watched
-from streaming.query.why_failed import cause
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
-from streaming.runtime.liveness import touch_liveness_file
-from streaming.runtime.plugins import catalog_of, enabled_proposals
-from streaming.runtime.program_metrics import served
-from streaming.runtime.stop import on_stop_signal
+from streaming.runtime.plugins import enabled_proposals
 
-REPORT_EVERY_SECONDS: Final = 60
 WATCH_EVERY_SECONDS: Final = 0.5
 LOOK_FOR_CYCLES_EVERY_MS: Final = 200
 """How soon a cycle is noticed once all of it is on the bus; a look asks brokers for their ends."""
@@ -59,10 +38,19 @@ class QueryError(UserError, RuntimeError):
     """The query ended by itself; the message is its cause in one line."""
 
 
-def start(spark: SparkSession, configs: Sequence[Config], **trigger: Any) -> StreamingQuery:
-    """The running query of these clusters, which share a bus; ``trigger`` defaults to the
-    configured interval."""
+def start(
+    spark: SparkSession, configs: Sequence[Config], checkpoint: str = "", **trigger: Any
+) -> StreamingQuery:
+    """The running query of these clusters, which share a bus.
+
+    Args:
+        spark: the session.
+        configs: the clusters, with their numbers of shards.
+        checkpoint: as Spark takes it; the configured one if empty.
+        trigger: as Spark takes it; the configured interval by default.
+    """
     config = configs[0]  # for what all have in common
+    whole = location(config.query.checkpoint)
     source = {} if trigger else whole_cycle_options(configs)
     output = (
         _observations(spark, configs, source)
@@ -81,8 +69,8 @@ def start(spark: SparkSession, configs: Sequence[Config], **trigger: Any) -> Str
         without_reports(output)
         .writeStream.format("kafka")
         .options(**sink_options(config))
-        .option("checkpointLocation", location(config.query.checkpoint))
-        .queryName("kafka-twin")
+        .option("checkpointLocation", checkpoint or whole)
+        .queryName(f"kafka-twin{checkpoint.removeprefix(whole)}")
         .outputMode("append")
         .trigger(**(trigger or {"processingTime": f"{_look_every_ms(configs)} milliseconds"}))
         .start()
@@ -102,10 +90,13 @@ def _observations(
         spark,
         configs[0].bus_bootstrap,
         configs[0].bus_client,
-        configs[0].query.max_offsets_per_trigger,
+        most_in_a_batch(configs),
         subscribe=",".join(bus_topics.topics(config).observations for config in configs),
         **source,
     )
+    if len(configs) > 1:
+        # Spark makes a task of each topic partition with a message: most of the work of a batch.
+        records = records.coalesce(spark.sparkContext.defaultParallelism)
     return records.select(
         F.coalesce(F.col("key").cast("string"), F.lit("")).alias("key"),
         F.coalesce(F.col("value"), F.lit(b"")).alias("value"),
@@ -127,6 +118,20 @@ def _state_key(configs: Sequence[Config]) -> Column:
     return F.coalesce(F.try_element_at(pairs, F.col("key")), F.col("key"))
 
 
+def most_in_a_batch(configs: Sequence[Config]) -> int:
+    """Messages in a batch at most.
+
+    Of several clusters, two cycles: a cluster that floods, or comes back after an hour, would else
+    fill batches of half a minute, for which the others wait. Spark takes of each partition by what
+    waits there, and one message at least, so the others have theirs in each batch.
+    """
+    configured = configs[0].query.max_offsets_per_trigger
+    if len(configs) == 1:
+        return configured
+    cycle = sum(config.bus.shards for config in configs)
+    return max(cycle, min(configured, 2 * cycle))
+
+
 def whole_cycle_options(configs: Sequence[Config]) -> dict[str, str]:
     """Options of the source that let a batch begin when a cycle of a cluster is complete.
 
@@ -144,109 +149,6 @@ def _look_every_ms(configs: Sequence[Config]) -> int:
     is_small = sum(config.bus.shards for config in configs) <= SMALL_UP_TO_SHARDS
     every_ms = SMALL_LOOKS_EVERY_MS if is_small else LOOK_FOR_CYCLES_EVERY_MS
     return min(every_ms, configs[0].query.trigger_ms)
-
-
-def run(configs: Sequence[Config]) -> None:
-    """Run for these clusters until SIGTERM or SIGINT.
-
-    Raises:
-        QueryError: the query ended by itself.
-        BusError, CheckpointError, JarError, SessionError: it could not start.
-        ConfigError: the clusters do not share a bus.
-        MetricsPortError: the port for metrics cannot be used.
-        PluginError: an installed package has rules that cannot be used.
-    """
-    config, watched = configs[0], Watched(configs)
-    catalog_of(config)  # tasks make their own; there an error would appear as Spark's
-    stop, at = threading.Event(), config.metrics
-    metrics = BatchMetrics(config.cluster.name)
-    with (
-        on_stop_signal(stop),
-        served(
-            metrics.registry, at.host, at.query_port, "metrics.query_port", metrics.why_unhealthy
-        ),
-    ):
-        if watched.wait(stop, lambda: touch_liveness_file(config.health.folder, "query")):
-            _run(watched, stop, metrics)
-
-
-def _run(watched: Watched, stop: threading.Event, metrics: BatchMetrics) -> None:
-    config = watched.known[0]
-    checkpoint = location(config.query.checkpoint)
-    with spark_session(config) as spark, beating(spark, checkpoint):
-        while not stop.is_set():
-            _run_known(spark, watched, stop, metrics)
-
-
-def _run_known(
-    spark: SparkSession, watched: Watched, stop: threading.Event, metrics: BatchMetrics
-) -> None:
-    """Run for the clusters that are known, until another is, or client files are renewed."""
-    configs = watched.known
-    config = configs[0]
-    with closing(ClusterShards(configs)) as clusters:
-        beside = [
-            RemoteSegmentsQuery(spark, each, each.cluster.name if watched.are_several else "")
-            for each in configs
-            if each.query.remote_log_metadata
-        ]
-        log.info("running", checkpoint=location(config.query.checkpoint),
-                 clusters=", ".join(each.cluster.name for each in configs))  # fmt: skip
-        clients = [config.bus_client, *(each.cluster.client for each in configs if beside)]
-        longest_ms = max(config.query.trigger_ms, *(c.collector.interval_ms for c in configs))
-        stall = Stall(spark.sparkContext, 3 * longest_ms / 1_000)
-
-        def run_query() -> None:
-            files = ClientFiles(*clients)
-            query = start(spark, configs)
-            try:
-                ended = until_end(stop, lambda: files.are_renewed() or watched.has_more())
-                _watch(query, beside, ended, stall, metrics, clusters, config)
-            finally:
-                end_batch_and_stop(query)
-                for done in metrics.update(query):
-                    clusters.take(done)
-
-        try:
-            run_despite_passing_causes(run_query)
-        finally:  # an existing session must continue without them, also after an error
-            for each in beside:
-                each.stop()
-
-
-def _watch(
-    query: StreamingQuery,
-    beside: Sequence[RemoteSegmentsQuery],
-    has_ended: Callable[[], bool],
-    stall: Stall,
-    metrics: BatchMetrics,
-    clusters: ClusterShards,
-    config: Config,
-) -> None:
-    """Wait for the end; log the progress once a minute, and touch a file while there is
-    progress."""
-    waited, batch = 0.0, None
-    while not has_ended():
-        if not query.isActive:
-            raise QueryError(cause(query, f"bus {config.bus_bootstrap}"))
-        # Progress: no batch runs, or another one has ended. A hanging batch is not progress.
-        newest = progress_data(query.lastProgress)
-        before, batch = batch, newest and newest["batchId"]
-        if batch != before or not query.status["isTriggerActive"]:
-            touch_liveness_file(config.health.folder, "query")
-            stall.end()
-        else:
-            stall.check()
-        for ended in metrics.update(query, newest):
-            clusters.take(ended)
-        metrics.stalled(stall.why)
-        for each in beside:
-            each.check()
-        if beside:
-            metrics.remote_segments(running=all(each.is_running for each in beside))
-        waited += WATCH_EVERY_SECONDS
-        if newest is not None and waited % REPORT_EVERY_SECONDS == 0:
-            log.info("progress", **log_fields(newest))
 
 
 def until_end(stop: threading.Event, has_changed: Callable[[], bool]) -> Callable[[], bool]:
@@ -272,7 +174,7 @@ def end_batch_and_stop(query: StreamingQuery) -> None:
 
 def _batch(query: StreamingQuery) -> Any:
     """The number of the last completed batch."""
-    progress = progress_data(query.lastProgress)
+    progress = Reports(query).newest()
     return progress.get("batchId") if progress else None
 
 

@@ -295,9 +295,15 @@ class GrafanaConfig(_Section, frozen=True):
 
 
 class FleetConfig(_Section, frozen=True):
-    """Where clusters are configured beside ``[clusters.NAME]``: a folder with a file of each."""
+    """Where clusters are configured beside ``[clusters.NAME]``, and whether collectors divide them.
+
+    ``folder`` has a file of each cluster. ``collector_group`` names a consumer group, and a topic.
+    """
 
     folder: str = ""
+    collector_group: Annotated[
+        str, like("[a-zA-Z0-9._-]{0,249}", "be letters, digits, '.', '_' or '-'; empty: none")
+    ] = ""
 
 
 class HealthConfig(_Section, frozen=True):

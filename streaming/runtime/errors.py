@@ -19,7 +19,8 @@ _WORD: Final = 12
 """Up to this length a secret is masked only as a whole word: one may have chosen ``kafka``."""
 
 _of_configuration: Final[set[str]] = set()
-_of_a_login: Final[deque[str]] = deque(maxlen=16)
+_of_a_login: Final[deque[str]] = deque(maxlen=512)
+"""More than clusters that one program logs in to."""
 
 
 def keep_secret(text: str, *, lasts: bool = True) -> None:
@@ -27,7 +28,7 @@ def keep_secret(text: str, *, lasts: bool = True) -> None:
 
     Args:
         text: a password or a token; one of fewer than four characters is ignored.
-        lasts: as long as the process; else until 16 others of this kind have come.
+        lasts: as long as the process; else until 512 others of this kind have come.
     """
     if len(text) < _SHORTEST or text in _of_configuration or text in _of_a_login:
         return
@@ -35,28 +36,29 @@ def keep_secret(text: str, *, lasts: bool = True) -> None:
         _of_configuration.add(text)
     else:
         _of_a_login.append(text)
-    _pattern.cache_clear()
 
 
 def forget_secrets() -> None:
     """Mask nothing any longer, as before a configuration was read."""
     _of_configuration.clear()
     _of_a_login.clear()
-    _pattern.cache_clear()
 
 
 def without_secrets(text: str) -> str:
     """The text with all secrets masked, and with what stands before the host of each URL."""
-    secret = _pattern()
+    secret = _pattern((*_of_configuration, *_of_a_login))
     if secret is not None:
         text = secret.sub(_MASK, text)
     return _USERINFO.sub(f"//{_MASK}@", text)
 
 
 @lru_cache(maxsize=1)
-def _pattern() -> re.Pattern[str] | None:
-    """Matches each secret in each of its forms, the longest first; None if there are none."""
-    forms = {form for secret in (*_of_configuration, *_of_a_login) for form in _forms(secret)}
+def _pattern(secrets: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Matches each secret in each of its forms, the longest first; None if there are none.
+
+    By its argument it is never older than the secrets, whichever thread adds one meanwhile.
+    """
+    forms = {form for secret in secrets for form in _forms(secret)}
     if not forms:
         return None
     return re.compile("|".join(map(_as_word, sorted(forms, key=len, reverse=True))))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from streaming.runtime.errors import UserError
-from streaming.runtime.exposition.application import Registry, application
+from streaming.runtime.exposition.application import Family, Registry, application
 from streaming.runtime.exposition.build import is_build_info, own_version
 from streaming.runtime.exposition.native import NativeHistogram
 from streaming.runtime.ports import probes
@@ -36,35 +35,36 @@ class MetricsPortError(UserError):
 
 
 class ProgramMetrics:
-    """The declared metrics of a program. Every series has the label ``cluster``."""
+    """The declared metrics of a program about one cluster, which each series has as a label."""
 
-    def __init__(self, cluster: str, declared: Sequence[Metric]) -> None:
+    def __init__(
+        self, cluster: str, declared: Sequence[Metric], registry: Registry | None = None
+    ) -> None:
         """Counters and histograms without labels of their own begin at zero.
 
         A gauge has no series before its value is known.
-        """
-        self.registry = Registry()
-        self._cluster = cluster
-        self._families: dict[Metric, Counter | Gauge | Histogram] = {}
-        for metric in declared:
-            self._families[metric] = family = _family(metric, self.registry)
-            if metric.type == "histogram":
-                self.registry.native[metric.series_name] = NativeHistogram()
-            if metric.type != "gauge" and not metric.label_names:
-                family.labels(cluster)
-            if is_build_info(metric):
-                self.set(metric, 1, own_version())
 
-    def of(self, cluster: str) -> Self:
-        """The same metrics for another cluster, in the same registry."""
-        other = copy(self)
-        other._cluster = cluster
+        Args:
+            cluster: its name.
+            declared: the metrics.
+            registry: with those of other clusters of the same program; None: a new one.
+        """
+        self.registry = Registry() if registry is None else registry
+        self._cluster = cluster
+        self._families = {metric: _family(metric, self.registry) for metric in declared}
         for metric, family in self._families.items():
             if metric.type != "gauge" and not metric.label_names:
                 family.labels(cluster)
+            if metric.type == "histogram":
+                self.registry.native.setdefault((metric.series_name, cluster), NativeHistogram())
             if is_build_info(metric):
-                other.set(metric, 1, own_version())
-        return other
+                self.set(metric, 1, own_version())
+
+    def forget(self) -> None:
+        """Serve nothing about the cluster any more."""
+        for metric, family in self._families.items():
+            family.remove_by_labels({"cluster": self._cluster})
+            self.registry.native.pop((metric.series_name, self._cluster), None)
 
     def add(self, metric: Metric, amount: float = 1, *labels: str) -> None:
         """Add to a counter."""
@@ -83,16 +83,23 @@ class ProgramMetrics:
         family = self._families[metric]
         assert isinstance(family, Histogram)
         family.labels(self._cluster).observe(seconds)
-        self.registry.native[metric.series_name].observe(seconds)
+        self.registry.native[metric.series_name, self._cluster].observe(seconds)
 
 
-def _family(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+def _family(metric: Metric, registry: Registry) -> Family:
+    """The family of the metric in the registry, which is made for the first cluster."""
     name, labels = metric.series_name, ("cluster", *metric.label_names)
+    if (known := registry.families.get(name)) is not None:
+        return known
+    family: Family
     if metric.type == "counter":
-        return Counter(name.removesuffix("_total"), metric.help, labels, registry=registry)
-    if metric.type == "histogram":
-        return Histogram(name, metric.help, labels, registry=registry, buckets=BUCKETS_S)
-    return Gauge(name, metric.help, labels, registry=registry)
+        family = Counter(name.removesuffix("_total"), metric.help, labels, registry=registry)
+    elif metric.type == "histogram":
+        family = Histogram(name, metric.help, labels, registry=registry, buckets=BUCKETS_S)
+    else:
+        family = Gauge(name, metric.help, labels, registry=registry)
+    registry.families[name] = family
+    return family
 
 
 @contextmanager

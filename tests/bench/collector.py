@@ -29,8 +29,9 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from streaming.bus import bus_topics
 from streaming.bus.arrow import use_little_memory
 from streaming.bus.sender import Sender
-from streaming.collector.cycle.collector import Collector, send
+from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import CycleResult, ObservationEncoder
+from streaming.collector.cycle.program import send
 from streaming.collector.listing import ListedPlacement
 from streaming.collector.sources import offsets
 from streaming.collector.sources.timestamps import LocalStarts

@@ -15,8 +15,9 @@ from kafka import KafkaAdminClient
 
 from streaming.bus import bus_topics, record
 from streaming.bus.reader import Reader
-from streaming.collector.cycle.collector import Collector, run
+from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
+from streaming.collector.cycle.program import run
 from streaming.collector.wire.connections import BrokerConnections
 from streaming.lab.local_cluster import LocalCluster
 from streaming.runtime.config import (

@@ -27,7 +27,8 @@ from kafka.admin import (
 from streaming.bus import bus_topics
 from streaming.checks import check
 from streaming.checks.bus import of_bus
-from streaming.collector.cycle.collector import Collector, run
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.cycle.program import run
 from streaming.collector.problem import Problem
 from streaming.collector.sources.log_dirs import LogDirSizes
 from streaming.collector.sources.offsets import ReplicaOffsets

@@ -48,6 +48,7 @@ from kafka.protocol.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from streaming.collector.sources import ABOUT
 from tests.collector import fake_groups
@@ -64,6 +65,7 @@ REQUESTS = {
             DescribeClusterRequest,
             AlterPartitionReassignmentsRequest,
             ElectLeadersRequest,
+            ProduceRequest,
         )
     },
 }
@@ -192,7 +194,9 @@ class FakeBroker(FakeCoordinator):
     def __init__(self, node: int, world: World, cluster: FakeCluster) -> None:
         self.node, self.world, self.cluster = node, world, cluster
         self.silent: set[int] | bool = False  # API keys that are never answered, or all
-        self.highest: dict[int, int | None] = {}  # highest version of an API, None if unknown
+        self.highest: dict[int, int | None] = {  # highest version of an API, None if unknown
+            ProduceRequest.API_KEY: 12  # the last one with names of topics
+        }
         self.lowest: dict[int, int] = {}
         self.configs: dict[str, str | None] = {}  # its own, beside those of the world
         self.asked: list[tuple[int, Any]] = []
@@ -345,6 +349,23 @@ class FakeBroker(FakeCoordinator):
                 for b in self.cluster.brokers.values()
                 if with_fenced or b.node not in self.world.fenced
             ],
+        )
+
+    def _ProduceRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        """Records are taken, and not kept."""
+        kind = ProduceResponse.TopicProduceResponse
+        part = kind.PartitionProduceResponse
+        return ProduceResponse(
+            responses=[
+                kind(
+                    name=topic.name,
+                    partition_responses=[
+                        part(index=each.index, error_code=0, base_offset=0)
+                        for each in topic.partition_data
+                    ],
+                )
+                for topic in request.topic_data
+            ]
         )
 
     def _ListOffsetsRequest(self, request: Any, version: int) -> Any:  # noqa: N802

@@ -12,12 +12,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from streaming.checks.cluster_checks import of_cluster
 from streaming.checks.rights import grant_to_user, right_for
 from streaming.runtime.config import ClusterConfig, CollectorConfig, Config, EligibilityConfig
-from streaming.runtime.kafka.remote_log_access import (
-    TOPIC,
-    ReadAccess,
-    read_access,
-    read_denied_reason,
-)
+from streaming.runtime.kafka.remote_log_access import TOPIC, ReadAccess, read_access
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group
 from tests.collector.older import all_be_kafka
@@ -111,7 +106,8 @@ def test_a_topic_of_remote_segments_that_is_not_there_cannot_be_read(cluster: Fa
     assert not [line for line in lines if line.startswith(f"ok: READ on topic {TOPIC}")]
     [line] = [line for line in lines if TOPIC in line]
     assert line.startswith(f"missing: topic {TOPIC} does not exist: ")
-    assert read_denied_reason(configured(cluster)) == ""
+    assert read_access(configured(cluster)) is ReadAccess.NO_TOPIC
+    assert ReadAccess.NO_TOPIC.why_not_read == ""
 
 
 def test_a_topic_of_remote_segments_that_is_there_can_be_read(cluster: FakeCluster) -> None:
@@ -122,12 +118,11 @@ def test_a_topic_of_remote_segments_that_is_there_can_be_read(cluster: FakeClust
 def test_a_hidden_topic_is_a_missing_right_and_an_unknown_one_is_not(cluster: FakeCluster) -> None:
     cluster.world.hidden.add(TOPIC)
     assert read_access(configured(cluster)) is ReadAccess.HIDDEN
-    assert read_denied_reason(configured(cluster)) == ReadAccess.HIDDEN.value
+    assert ReadAccess.HIDDEN.why_not_read == ReadAccess.HIDDEN.value
     config = configured(cluster)
     for broker in cluster.brokers.values():
         broker.stop()
     assert read_access(config) is ReadAccess.UNKNOWN
-    assert read_denied_reason(config) == ""
 
 
 # ---------------------------------------------------------------- groups

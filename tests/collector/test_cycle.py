@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from streaming.bus.bus_topics import shard_of
 from streaming.bus.connection import BusError
-from streaming.collector.cycle.collector import Collector, collect
+from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.cycle_log import CycleLog, FixedRateSchedule
 from streaming.collector.cycle.observation import (
     MOST_PROBLEMS,
@@ -26,6 +26,7 @@ from streaming.collector.cycle.observation import (
     ObservationEncoder,
     problems_table,
 )
+from streaming.collector.cycle.program import collect
 from streaming.collector.groups.group_frames import GroupFrames
 from streaming.collector.problem import NOT_OFFERED, Problem, timeout
 from streaming.collector.sources.configs import TopicSettings

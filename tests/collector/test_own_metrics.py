@@ -12,9 +12,10 @@ import pytest
 from kafka.protocol.admin import DescribeLogDirsRequest
 
 from streaming.bus.connection import BusError
-from streaming.collector.cycle.collector import Collector, collect
+from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.metrics import CycleMetrics
 from streaming.collector.cycle.observation import CycleResult
+from streaming.collector.cycle.program import collect
 from streaming.collector.own_metrics import OWN
 from streaming.collector.sources import ABOUT
 from streaming.collector.sources.groups import GroupSource

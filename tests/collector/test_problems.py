@@ -21,9 +21,10 @@ from structlog.testing import capture_logs
 
 from streaming.bus.connection import BusError
 from streaming.checks.rights import WITHOUT
-from streaming.collector.cycle.collector import Collector, collect
+from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.cycle_log import CycleLog
 from streaming.collector.cycle.observation import CycleResult
+from streaming.collector.cycle.program import collect
 from streaming.collector.problem import Problem
 from streaming.collector.source import EveryBrokerSource
 from streaming.collector.sources import ABOUT, SOURCES

@@ -9,11 +9,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import promql_parser
 import pytest
 import yaml
 
 from grafana.queries import LABELS
-from tests.grafana.test_dashboards import parsed, selectors
+from tests.grafana.test_dashboards import nodes, parsed, selectors
 from twin.builtin import CATALOG
 from twin.declarations.declare import Risk
 
@@ -69,6 +70,17 @@ def test_it_has_a_case_that_fires_and_silent_ones_before_and_after(alert):
     assert any(fires)
     assert not fires[0]
     assert not all(fires[fires.index(True) :]), "it never resolves"
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=by_name)
+def test_alerts_of_clusters_are_apart(alert):
+    """Whatever is put together or compared is of one cluster; that none is there has no cluster."""
+    tree = parsed(alert["expr"])
+    for group in nodes(tree, promql_parser.AggregateExpr):
+        assert group.modifier is not None, alert["expr"]
+        assert "cluster" in group.modifier.labels, alert["expr"]
+    for matched in re.findall(r"\b(?:on|ignoring) \(([^)]*)\)", alert["expr"]):
+        assert matched.startswith("cluster"), alert["expr"]
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=by_name)

@@ -87,6 +87,40 @@ def test_without_a_bus_it_serves_says_so_and_ends_on_a_signal(tmp_path, number):
         pass  # the port is free again
 
 
+def test_several_clusters_are_served_and_come_with_the_file(tmp_path):
+    port = a_free_port()
+    path = configured(tmp_path, port)
+    one = path.read_text().replace("[cluster]", "[clusters.{name}]")
+    path.write_text(one.format(name="orders"))
+    with an_exporter(path) as process:
+        status, text = answer_of(port, "/healthz")
+        assert (status, text.startswith("orders: no snapshot has been read yet")) == (503, True)
+        assert "kafka-twin" in answer_of(port, "/")[1]
+        assert answer_of(port, "/clusters/payments/healthz")[0] == 404
+        two = one.format(name="payments").partition("[exporter]")[0]
+        path.write_text(two + path.read_text())
+        until(lambda: answer_of(port, "/clusters/payments/healthz")[0] == 503)
+        _, text = answer_of(port, "/metrics")
+        for name in ("orders", "payments"):
+            assert f'kafka_twin_up{{cluster="{name}"}} 0' in text
+        process.send_signal(signal.SIGTERM)
+        _, printed = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 0
+    assert "Traceback" not in printed
+
+
+def test_of_a_fleet_one_cluster_may_be_served_as_if_it_were_alone(tmp_path):
+    port = a_free_port()
+    path = configured(tmp_path, port)
+    both = path.read_text().replace("[cluster]", "[clusters.orders]") + "[clusters.payments]\n"
+    path.write_text(both)
+    with an_exporter(path, KAFKA_TWIN_CLUSTER="orders"):
+        status, text = answer_of(port, "/healthz")
+        assert (status, text.startswith("no snapshot has been read yet")) == (503, True)
+        assert answer_of(port, "/clusters/payments/")[0] == 404
+        assert answer_of(port, "/api/v1/fleet")[0] == 404
+
+
 def test_a_client_that_reads_events_does_not_keep_it_from_ending(tmp_path):
     port = a_free_port()
     with an_exporter(configured(tmp_path, port)) as process:

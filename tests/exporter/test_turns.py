@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
 
@@ -13,7 +17,7 @@ from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.moments import Moments
 from streaming.exporter.routing import routes
-from streaming.exporter.turns import QUESTIONS_AT_ONCE, Turns
+from streaming.exporter.turns import QUESTIONS_AT_ONCE, Limit, Turns
 from streaming.exporter.view_source import ViewSource
 from streaming.exporter.web_application import endpoints
 from streaming.questions import QUESTIONS
@@ -66,3 +70,67 @@ def test_a_scrape_waits_for_no_question_however_many_are_asked():
             may_end.set()
         assert [each.result() for each in answers] == [(200, "[]")] * MANY
     assert most[0] == QUESTIONS_AT_ONCE
+
+
+@given(
+    asked=st.lists(st.sampled_from("abc"), min_size=1, max_size=30),
+    at_once=st.integers(1, 3),
+    given_up=st.sets(st.integers(0, 29)),
+)
+def test_each_cluster_comes_in_its_turn_within_the_limits(asked, at_once, given_up):
+    """Those who give up while they wait take nothing with them."""
+    begun: list[int] = []
+
+    async def ask() -> None:
+        limit, running = Limit(at_once), Counter[str]()
+        may_end = asyncio.Semaphore(0)
+
+        async def question(number: int, cluster: str) -> None:
+            async with limit.turn(cluster):
+                running[cluster] += 1
+                assert running[cluster] <= at_once
+                assert running.total() <= 2 * at_once
+                begun.append(number)
+                await may_end.acquire()
+                running[cluster] -= 1
+
+        questions = [asyncio.create_task(question(n, each)) for n, each in enumerate(asked)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for number in given_up & {*range(len(asked))} - {*begun}:
+            questions[number].cancel()
+        for _ in questions:
+            may_end.release()
+        await asyncio.gather(*questions, return_exceptions=True)
+        async with asyncio.timeout(10), limit.turn("d"):
+            pass
+
+    asyncio.run(ask())
+    assert len(begun) == len({*begun})
+    assert {*range(len(asked))} - {*begun} <= given_up
+    # Of one cluster in order, and of several in turn: who waits is passed by each other but once.
+    for cluster in {*asked}:
+        mine = [number for number in begun if asked[number] == cluster]
+        assert mine == sorted(mine)
+
+
+def test_of_a_cluster_of_which_many_wait_another_waits_for_one_question_at_most():
+    begun: list[str] = []
+
+    async def ask() -> None:
+        limit, may_end = Limit(1), asyncio.Semaphore(0)
+
+        async def question(cluster: str) -> None:
+            async with limit.turn(cluster):
+                begun.append(cluster)
+                await may_end.acquire()
+
+        many = [asyncio.create_task(question("many")) for _ in range(10)]
+        await asyncio.sleep(0)
+        few = [asyncio.create_task(question("few")) for _ in range(2)]
+        for _ in (*many, *few):
+            may_end.release()
+        await asyncio.gather(*many, *few)
+
+    asyncio.run(ask())
+    assert begun[:4].count("few") == 2

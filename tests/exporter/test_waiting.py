@@ -19,7 +19,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from streaming.bus import bus_topics, connection
 from streaming.bus.connection import BusError
-from streaming.bus.looker import Looker
+from streaming.exporter.intake.looker import Looker
 from streaming.bus.reader import Reader
 from streaming.exporter.intake.cluster_reading import ClusterReading
 from streaming.exporter.intake.late_looks import LateLooks

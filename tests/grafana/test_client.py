@@ -36,7 +36,7 @@ def test_publish_makes_the_folder_and_saves_every_dashboard_in_it(stub: Stub):
     done = run(stub, "publish")
     assert done.exit_code == 0, done.output
     assert stub.folders == {"kafka-twin": "kafka-twin"}
-    assert len(stub.dashboards) == len(dashboards()) == 6
+    assert len(stub.dashboards) == len(dashboards()) == 7
     for body in stub.dashboards.values():
         assert (body["folderUid"], body["overwrite"], body["dashboard"]["id"]) == (
             "kafka-twin",

@@ -130,12 +130,13 @@ def test_every_label_that_is_matched_grouped_by_or_shown_is_on_the_metric(dashbo
 
 
 @each_dashboard
-def test_every_query_is_of_one_cluster(dashboard):
+def test_every_query_is_of_one_cluster_or_of_those_that_are_chosen(dashboard):
     """But for the one that lists the clusters."""
+    cluster = "$clusters" if dashboard.is_of_fleet else "$cluster"
     for title, expr, _ in queries(dashboard):
         for selector in selectors(parsed(expr)):
             chosen = {m.name: m.value for m in selector.matchers.matchers}
-            assert title == "cluster" or chosen["cluster"] == "$cluster", f"{title}: {expr}"
+            assert title in ("cluster", "clusters") or chosen["cluster"] == cluster, title
 
 
 @each_dashboard
@@ -143,6 +144,7 @@ def test_every_value_of_a_label_that_is_asked_for_is_one_the_twin_gives(dashboar
     possible = {
         **label_values(),
         "class": set(CLASSES),
+        "bound": {"earliest", "latest", "line"},
         "risk": {risk.name for risk in CATALOG.all_risks},
         "severity": {risk.severity for risk in CATALOG.all_risks},
     }
@@ -359,7 +361,7 @@ def test_what_the_exporter_marks_is_shown_on_the_panels_that_it_concerns(dashboa
     """By the tags that streaming.grafana.annotate gives."""
     ids = {panel["id"] for panel in panels(dashboard)}
     marks = dashboard.json()["annotations"]["list"]
-    assert bool(marks) == (dashboard.uid != "kafka-twin-itself")
+    assert bool(marks) == (dashboard.uid not in ("kafka-twin-itself", "kafka-twin-fleet"))
     for each in marks:
         twin, cluster, kind, *topics = each["target"]["tags"]
         assert (twin, cluster) == ("kafka-twin", "cluster:$cluster")
@@ -402,8 +404,18 @@ def test_a_stack_has_no_lines_and_its_colours_have_meanings():
 
 def test_what_is_read_first_fits_a_few_screens():
     """145 panels, none of them collapsed, were not read."""
-    visible = [panel for d in DASHBOARDS for panel in d.json()["panels"] if panel["type"] != "row"]
-    assert len(visible) <= 100
+    of_cluster, of_fleet = (
+        [
+            panel
+            for d in DASHBOARDS
+            if d.is_of_fleet == is_of_fleet
+            for panel in d.json()["panels"]
+            if panel["type"] != "row"
+        ]
+        for is_of_fleet in (False, True)
+    )
+    assert len(of_cluster) <= 100
+    assert len(of_fleet) <= 12
 
 
 def test_the_first_screen_says_which_broker_is_down():

@@ -16,6 +16,7 @@ from grafana.queries import ELECTION_POLICIES
 from tests.grafana.pages import ROOT, each_dashboard, panels
 
 CONSOLE: Final = "${console:raw}/clusters/${cluster:percentencode}/#/"
+ROOT_OF_CONSOLE: Final = "${console:raw}/"
 
 
 def links(dashboard: Dashboard) -> Iterator[str]:
@@ -40,7 +41,7 @@ def console_source(place: str) -> str:
 def test_every_link_goes_to_a_dashboard_that_exists_and_fills_its_variables_in(dashboard):
     pages = {d.uid: {variable["name"] for variable in d.variables} for d in DASHBOARDS}
     for url in links(dashboard):
-        if url.startswith(CONSOLE):
+        if url.startswith(ROOT_OF_CONSOLE):
             continue
         parts = urlsplit(url)
         uid = parts.path.removeprefix("/d/")
@@ -54,6 +55,11 @@ def test_every_link_goes_to_a_dashboard_that_exists_and_fills_its_variables_in(d
 def test_every_link_into_the_console_names_a_view_and_parameters_that_it_reads(dashboard):
     views = set(re.findall(r'(?:path|p)\[0\] === "(\w+)"', console_source("app.js")))
     cluster_reads, list_reads = console_source("cluster"), console_source("partitions")
+    if dashboard.is_of_fleet:
+        of_one = f"{ROOT_OF_CONSOLE}clusters/${{__data.fields.cluster:percentencode}}/"
+        into_console = {url for url in links(dashboard) if url.startswith(ROOT_OF_CONSOLE)}
+        assert into_console == {ROOT_OF_CONSOLE, of_one}
+        return
     into_console = [url for url in links(dashboard) if url.startswith(CONSOLE)]
     assert into_console
     for url in into_console:
@@ -79,7 +85,9 @@ def test_what_a_row_of_a_table_is_about_leads_to_it(dashboard):
                 for each in override["properties"]
                 if each["id"] == "links"
             }
-            expected = {"broker", "group", "rack"} | ({"topic"} if "partition" in keys else set())
+            expected = {"broker", "cluster", "group", "rack"} | (
+                {"topic"} if "partition" in keys else set()
+            )
             assert linked.keys() == keys & expected, panel["title"]
             for key, urls in linked.items():
                 assert all(f"${{__data.fields.{key}" in url for url in urls), panel["title"]

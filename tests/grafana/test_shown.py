@@ -35,7 +35,6 @@ NOT_SHOWN: Final = {
         "broker_uncleanable_partitions",
     ),
     "a panel shows what follows from it": (
-        "partitions",
         "replicas",
         "partitions_leader_not_preferred",
         "partitions_by_replica_selector",

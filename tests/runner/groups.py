@@ -36,7 +36,7 @@ GROUPS: Final = (
         (
             "deploy/docker/", "deploy/jars", "docker-compose", ".env", ".dockerignore",
             ".ci/engine", "pyproject.toml", "streaming/packing/", "streaming/submit/",
-            "streaming/query/session", "streaming/query/restarts", "tests/containers/",
+            "streaming/query/session", "streaming/query/buses/restarts", "tests/containers/",
             "tests/spark_platform/",
         ),
     ),

@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from streaming.query.batch_metrics import BatchMetrics
 from streaming.query.own_metrics import OWN
 from streaming.query.stalled import StallCause, StallKind
-from streaming.runtime.exposition.application import WithoutCreated
+from streaming.runtime.exposition.application import Registry, WithoutCreated
 from tests.scraping import Scraped, assert_declared, judged, needs_promtool
 
 IDLE = {"batchId": 3, "timestamp": "2026-11-22T11:30:10.000Z", "numInputRows": 0,
@@ -35,12 +35,18 @@ def a_batch(
     }
 
 
+def of_cluster() -> BatchMetrics:
+    metrics = BatchMetrics(Registry())
+    metrics.watch({"c": "c.observations"})
+    return metrics
+
+
 def scraped_from(metrics: BatchMetrics) -> Scraped:
     return Scraped(generate_latest(WithoutCreated(metrics.registry)).decode())
 
 
 def test_each_batch_is_counted_once_however_often_it_is_reported():
-    metrics = BatchMetrics("c")
+    metrics = of_cluster()
     metrics.add([a_batch(1), a_batch(2, rows=4, took_ms=1_600), IDLE])
     metrics.add([a_batch(2), IDLE, a_batch(3, rows=1)])
     scraped = scraped_from(metrics)
@@ -54,14 +60,14 @@ def test_each_batch_is_counted_once_however_often_it_is_reported():
 
 
 def test_what_is_not_known_yet_has_no_series():
-    scraped = scraped_from(BatchMetrics("c"))
+    scraped = scraped_from(of_cluster())
     for name in ("last_batch_timestamp_seconds", "state_rows", "remote_segments_running"):
         assert scraped.series(f"query_{name}") == []
     assert scraped.value("query_batches_total") == 0
 
 
 def test_the_reason_of_a_stall_is_one_of_all():
-    metrics = BatchMetrics("c")
+    metrics = of_cluster()
     assert {v for _, v in scraped_from(metrics).series("query_stalled")} == {0}
     assert metrics.why_unhealthy() == ""
     metrics.stalled(StallCause(StallKind.NO_EXECUTOR, "no executor has registered"))
@@ -75,12 +81,39 @@ def test_the_reason_of_a_stall_is_one_of_all():
     assert {v for _, v in scraped_from(metrics).series("query_stalled")} == {0}
 
 
+def test_a_batch_of_several_clusters_counts_for_each_with_its_own_messages():
+    metrics = BatchMetrics(Registry())
+    metrics.watch({"orders": "o", "payments": "p"})
+    source = {
+        "startOffset": {"o": {"0": 5, "1": 0}, "p": {"0": 900}},
+        "endOffset": {"o": {"0": 9, "1": 2}, "p": {"0": 3}},  # payments' topic was made anew
+    }
+    metrics.add([a_batch(1, rows=6) | {"sources": [source]}])
+    scraped = scraped_from(metrics)
+    for cluster, rows in (("orders", 6), ("payments", 0)):
+        assert scraped.value("query_batches_total", cluster=cluster) == 1
+        assert scraped.value("query_observations_read_total", cluster=cluster) == rows
+    metrics.watch({"payments": "p"})
+    series = scraped_from(metrics).series("query_batches_total")
+    assert [labels["cluster"] for labels, _ in series] == ["payments"]
+
+
+def test_a_query_that_has_ended_says_why_until_a_batch_ends():
+    metrics = of_cluster()
+    metrics.ended("bus b:1: no broker answers")
+    assert metrics.why_unhealthy() == "the query has ended: bus b:1: no broker answers"
+    assert scraped_from(metrics).value("query_stalled", reason="failed") == 1
+    metrics.stalled(None)
+    assert metrics.why_unhealthy() == ""
+
+
 PROGRAM = """
 import sys, time
 from prometheus_client import generate_latest
-from streaming.runtime.exposition.application import WithoutCreated
+from streaming.runtime.exposition.application import Registry, WithoutCreated
 from pyspark.sql import SparkSession
 from streaming.query.batch_metrics import BatchMetrics
+from streaming.query.progress import Reports
 spark = (
     SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "1").config("spark.ui.showConsoleProgress", "false")
@@ -91,15 +124,17 @@ query = (
     rows.groupBy((rows.value % 3).alias("key")).count()
     .writeStream.format("noop").outputMode("update").trigger(processingTime="0 seconds").start()
 )
-metrics = BatchMetrics("c")
-metrics.remote_segments(running=False)
+metrics = BatchMetrics(Registry())
+metrics.watch({"c": "c.observations"})
+metrics.remote_segments("c", running=False)
 until = time.monotonic() + 600
-while not (p := query.lastProgress) or p["batchId"] < 4:
-    metrics.update(query)
+reports = Reports(query)
+while not (p := reports.newest()) or p["batchId"] < 4:
+    metrics.update(reports)
     assert time.monotonic() < until
     time.sleep(0.2)
 query.stop()
-metrics.update(query)
+metrics.update(reports)
 done = [p for p in query.recentProgress if "addBatch" in p["durationMs"]]
 print(len(done), sum(p["numInputRows"] for p in done), len(query.recentProgress), file=sys.stderr)
 print(generate_latest(WithoutCreated(metrics.registry)).decode(), end="")

@@ -24,7 +24,7 @@ import time
 from pyspark.sql import SparkSession, functions as F
 from streaming.query.cluster_shard import OBSERVED, without_reports
 from streaming.query.processor import REPORTS
-from streaming.query.progress import is_batch
+from streaming.query.progress import Reports, is_batch
 spark = (
     SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "1").getOrCreate()
@@ -41,13 +41,13 @@ query = (
     without_reports(rows).writeStream.format("memory").queryName("sent")
     .trigger(processingTime="0 seconds").start()
 )
-until = time.monotonic() + 600
-while not query.recentProgress or not is_batch(query.recentProgress[0]):
+until, reports = time.monotonic() + 600, Reports(query)
+while not (recent := reports.recent()) or not is_batch(recent[0]):
     assert time.monotonic() < until
     time.sleep(0.2)
 query.stop()
-first = query.recentProgress[0]
-print(first["observedMetrics"][OBSERVED][0])
+first = recent[0]
+print(first["observedMetrics"][OBSERVED]["all"])
 print([r.value.decode() for r in spark.sql("select * from sent").collect()][:4])
 """
 
@@ -62,7 +62,7 @@ def test_spark_gives_the_reports_of_a_batch_to_the_driver_and_not_to_the_sink():
 
 
 @pytest.mark.parametrize(
-    "progress", [{}, {"observedMetrics": {}}, {"observedMetrics": {"shard_reports": ("",)}}]
+    "progress", [{}, {"observedMetrics": {}}, {"observedMetrics": {"shard_reports": {"all": ""}}}]
 )
 def test_a_batch_without_output_has_no_reports(progress):
     assert list(reports_of(progress, {})) == []
@@ -72,7 +72,7 @@ def test_each_cycle_of_a_batch_is_reported_and_a_batch_that_runs_again_changes_n
     """From the output of the tasks to a snapshot under the key of the cluster's own shard."""
     out = a_tester().test("c/0", rows(*a_cycle(), *a_cycle(LATER_MS)))
     sent = [base64.b64encode(bytes(row.value)).decode() for row in out if row.topic == REPORTS]
-    progress = {"observedMetrics": {OBSERVED: (",".join(sent),)}}
+    progress = {"observedMetrics": {OBSERVED: {"all": ",".join(sent)}}}
     state = empty_cluster(CATALOG, "c", 1)
     reported = [*reports_of(progress, state.catalog.observations)]
     assert {frame.header.observed_at_ms for frame in reported} == {LATER_MS, LATER_MS - 5_000}

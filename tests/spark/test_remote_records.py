@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,11 +12,12 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 import msgspec
-import pyarrow as pa
 
 from streaming.bus.bus_topics import shard_of
-from streaming.query.remote_log.metadata_topic import as_observations
+from streaming.bus.record import Record
+from streaming.query.remote_log.metadata_topic import Message, SegmentMessages
 from streaming.query.remote_log.records import RecordRefused, decode
+from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from streaming.runtime.kafka.remote_log_access import TOPIC
 from twin.declarations.table import UNKNOWN
 from twin.engine import frames
@@ -121,31 +121,28 @@ def test_damaged_records_are_decoded_or_refused(chance: random.Random):
         decode(bytes(value))
 
 
-def batch(*records: tuple[bytes | None, int, int, int]) -> pa.RecordBatch:
-    """(value, partition, offset, time) as Spark's Kafka source has them."""
-    return pa.RecordBatch.from_pydict(
-        {
-            "value": pa.array([r[0] for r in records], pa.binary()),
-            "topic": [TOPIC] * len(records),
-            "partition": pa.array([r[1] for r in records], pa.int32()),
-            "offset": pa.array([r[2] for r in records], pa.int64()),
-            "timestamp_ms": pa.array([r[3] for r in records], pa.int64()),
-        }
-    )
+def record(value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Record:
+    return Record(TOPIC, partition, offset, None, value, timestamp_ms)
 
 
-def rows_of(*batches: pa.RecordBatch, shards: int = 16) -> list[dict[str, Any]]:
-    made = as_observations(iter(batches), "c", shards, "observations", "events")
-    return [row for out in made for row in out.to_pylist()]
+def messages_of(*polls: list[Record]) -> list[Message]:
+    config = Config(cluster=ClusterConfig(name="c"), bus=BusConfig(prefix="p", shards=16))
+    made = SegmentMessages(config)
+    return [message for records in polls for message in made.of(records)]
 
 
 def test_records_become_frames_of_their_topics_shard_in_order():
-    one = batch((STARTED, 3, 10, 5_000), (TWO_EPOCHS, 3, 11, 4_000), (FINISHED, 3, 12, 4_500))
-    two = batch((DELETING, 3, 13, 4_800))
+    one = [
+        record(STARTED, 3, 10, 5_000),
+        record(TWO_EPOCHS, 3, 11, 4_000),
+        record(FINISHED, 3, 12, 4_500),
+    ]
+    two = [record(DELETING, 3, 13, 4_800)]
     events: dict[str, list[tuple[int, int]]] = {}
-    for row in rows_of(one, two):
-        (frame,) = frames.decode(row["value"]).frames
-        assert (row["topic"], row["key"]) == ("observations", f"c/{frame.header.shard}")
+    for message in messages_of(one, two):
+        (frame,) = frames.decode(message.value).frames
+        assert message.topic == "p.observations"
+        assert message.key == f"c/{frame.header.shard}".encode()
         assert frame.header.observed_at_ms == 5_000, "times of a partition never fall"
         for event in frame.rows.to_pylist():
             place = event["metadata_offset"], event["state"]
@@ -155,9 +152,9 @@ def test_records_become_frames_of_their_topics_shard_in_order():
 
 
 def test_a_record_that_cannot_be_used_is_reported_with_its_place_and_the_reason():
-    rows = rows_of(batch((b"junk", 2, 77, 1_000), (b"", 2, 78, 1_000)))
-    assert {row["topic"] for row in rows} == {"events"}
-    events = [msgspec.json.decode(row["value"]) for row in rows]
+    made = messages_of([record(b"junk", 2, 77, 1_000), record(b"", 2, 78, 1_000)])
+    assert {message.topic for message in made} == {"p.events"}
+    events = [msgspec.json.decode(message.value) for message in made]
     assert [(e["kind"], e["topic"], e["partition"], e["offset"], e["reason"]) for e in events] == [
         ("observation_refused", TOPIC, 2, 77, "version"),
         ("observation_refused", TOPIC, 2, 78, "truncated"),
@@ -165,4 +162,4 @@ def test_a_record_that_cannot_be_used_is_reported_with_its_place_and_the_reason(
 
 
 def test_marks_of_deleted_partitions_and_tombstones_give_no_rows():
-    assert rows_of(batch((MARK, 2, 77, 1_000), (None, 2, 78, 1_000))) == []
+    assert messages_of([record(MARK, 2, 77, 1_000), record(None, 2, 78, 1_000)]) == []

@@ -19,10 +19,10 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming import StreamingQuery, TwsTester
 
+from streaming.query.buses.restarts import run_despite_passing_causes
 from streaming.query.heartbeat import QueryRunsError, beating
 from streaming.query.kafka_options import OUTPUT
 from streaming.query.processor import Destination, TwinProcessor
-from streaming.query.restarts import run_despite_passing_causes
 from streaming.query.session import _needed
 from streaming.query.state.checkpoint import CheckpointError
 from streaming.query.state.repartition import RepartitionError, repartition

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.restarts import STARTS, run_despite_passing_causes
+from streaming.query.buses.restarts import STARTS, run_despite_passing_causes
 from streaming.query.twin_query import QueryError
 
 LATE = "[STREAM_FAILED] org.apache.spark.SparkException: Python worker failed to connect back."
@@ -25,7 +25,7 @@ PROGRAM = """
 import sys, time
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StatefulProcessor
-from streaming.query.restarts import run_despite_passing_causes
+from streaming.query.buses.restarts import run_despite_passing_causes
 from streaming.query.why_failed import cause
 from streaming.query.twin_query import QueryError
 from streaming.query.session import _needed

@@ -8,12 +8,14 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from collections import defaultdict
 
+import msgspec
 from pyspark.sql import Row
 from pyspark.sql.streaming import TwsTester
 
+from streaming.query.buses.lanes import LARGE_FROM_SHARDS, Bus, Lane, by_lane
+from streaming.query.buses.watched import used_by_query
 from streaming.query.processor import Destination, TwinProcessor
-from streaming.query.watched import Watched
-from streaming.runtime.config import BusConfig, ClusterConfig, Config, ConfigError
+from streaming.runtime.config import BusConfig, CapacityConfig, ClusterConfig, Config
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.engine import frames
 
@@ -57,14 +59,55 @@ def test_clusters_with_equal_topics_stay_apart():
             assert all(key.startswith(f"{name}/") for key, _ in both[topic])
 
 
-def test_clusters_of_one_query_share_a_bus():
-    configs = [
-        Config(cluster=ClusterConfig(name=name), bus=BusConfig(bootstrap=f"{name}:9092"))
-        for name in NAMES
-    ]
-    with pytest.raises(ConfigError) as refused:
-        Watched(configs)
-    assert str(refused.value) == (
-        "bus.bootstrap: clusters of one query share a bus, not orders:9092 for orders, "
-        "payments:9092 for payments"
+def a_cluster(name: str, bus: str = "bus:9092", shards: int = 1, **client: str) -> Config:
+    return Config(
+        cluster=ClusterConfig(name=name, bootstrap=f"{name}:9092"),
+        bus=BusConfig(bootstrap=bus, client=dict(client), shards=shards),
     )
+
+
+def names(lanes: dict[Lane, list[Config]]) -> dict[tuple[str, str], list[str]]:
+    return {
+        (lane.bus.bootstrap, lane.cluster): [config.cluster.name for config in configs]
+        for lane, configs in lanes.items()
+    }
+
+
+def test_small_clusters_of_a_bus_share_a_query_and_a_large_one_has_its_own():
+    configs = [
+        a_cluster("a"),
+        a_cluster("b", "other:9092"),
+        a_cluster("c", shards=LARGE_FROM_SHARDS - 1),
+        a_cluster("d", shards=LARGE_FROM_SHARDS),
+    ]
+    assert names(by_lane(configs, is_fleet=True)) == {
+        ("bus:9092", ""): ["a", "c"],
+        ("other:9092", ""): ["b"],
+        ("bus:9092", "d"): ["d"],
+    }
+
+
+def test_a_single_cluster_has_the_query_that_it_always_had():
+    alone = a_cluster("d", shards=LARGE_FROM_SHARDS)
+    assert names(by_lane([alone], is_fleet=False)) == {("bus:9092", ""): ["d"]}
+
+
+def test_clusters_with_other_logins_at_the_bus_share_no_query():
+    lanes = by_lane(
+        [a_cluster("a", sasl_plain_username="a"), a_cluster("b", sasl_plain_username="b")],
+        is_fleet=True,
+    )
+    assert len(lanes) == len({lane.bus.folder for lane in lanes}) == 2
+
+
+def test_the_folder_of_a_bus_stays_when_its_password_changes():
+    before, after = (Bus.of(a_cluster("a", sasl_plain_password=text)) for text in ("one", "two"))
+    assert before != after
+    assert before.folder == after.folder
+
+
+def test_only_what_a_query_uses_begins_it_anew():
+    config = a_cluster("a")
+    other = msgspec.structs.replace(config, capacity=CapacityConfig(bytes_in_per_s=5))
+    assert used_by_query(other) == used_by_query(config)
+    assert used_by_query(a_cluster("a", shards=2)) != used_by_query(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from streaming.cli import main as command_line
 from streaming.runtime.config import ConfigError
 from streaming.runtime.configuration.chosen import chosen
 from streaming.runtime.configuration.following import Followed
+from streaming.runtime.configuration.loading import load
 
 ORDERS = '[clusters.orders]\nbootstrap = "orders:9092"\n'
 
@@ -109,6 +111,55 @@ def test_a_program_of_one_cluster_sees_no_other(file):
     assert not followed.look()
     with pytest.raises(ConfigError, match="there is no cluster other; there is orders, pay"):
         Followed(file, {}, "other")
+
+
+def test_a_program_of_one_cluster_does_not_need_what_others_need(file):
+    """As a container of each cluster, which has the secrets of that cluster alone."""
+    (file.parent / "clusters" / "broken.toml").write_text("bootstrap = 5\n")
+    replace(
+        file,
+        f"{ORDERS}[clusters.stock]\nbootstrap = 'stock:9092'\n[clusters.stock.client]\n"
+        "security_protocol = 'SASL_SSL'\nsasl_mechanism = 'PLAIN'\nssl_cafile = '/nowhere'\n"
+        '[fleet]\nfolder = "clusters"\n',
+    )
+    environment = {"KAFKA_TWIN_CLUSTERS_ORDERS_CLIENT_SASL_PLAIN_PASSWORD": "hidden-of-orders"}
+    with capture_logs() as logs:
+        followed = Followed(file, environment, "orders")
+        assert not followed.look(again=True)
+    assert not logs
+    assert followed.configs == {"orders": load(file, environment, "orders")}
+    with pytest.raises(ConfigError, match="broken"):
+        Followed(file, environment, "broken")
+
+
+def test_a_program_of_one_cluster_names_the_error_of_that_cluster(file):
+    (file.parent / "clusters" / "a-first.toml").write_text("bootstrap = 5\n")
+    (file.parent / "clusters" / "pay.toml").write_text("bootstrap = 6\n")
+    with pytest.raises(ConfigError, match="pay"):
+        Followed(file, {}, "pay")
+
+
+def test_files_that_seem_unchanged_are_read_again_on_request(file):
+    followed = Followed(file, {})
+    pay = file.parent / "clusters" / "pay.toml"
+    stat = pay.stat()
+    pay.write_text('bootstrap = "pAy:9092"\n')  # as long as before
+    os.utime(pay, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert not followed.look()
+    assert followed.look(again=True)
+    assert followed.configs["pay"].cluster.bootstrap == "pAy:9092"
+
+
+def test_why_a_cluster_is_not_what_its_file_says(file):
+    followed = Followed(file, {})
+    assert followed.why_not("pay") == ""
+    replace(file.parent / "clusters" / "pay.toml", "bootstrap = 5\n")
+    followed.look()
+    assert "pay.toml" in followed.why_not("pay") or "clusters.pay" in followed.why_not("pay")
+    assert followed.why_not("orders") == ""
+    replace(file, "no toml")
+    followed.look()
+    assert "is not valid TOML" in followed.why_not("orders")
 
 
 def test_a_variable_may_outlive_the_file_of_its_cluster(file):

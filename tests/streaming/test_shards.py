@@ -9,7 +9,7 @@ import pytest
 
 from streaming.bus import bus_topics
 from streaming.bus.shards import await_shards, shards_for, why_unfit
-from streaming.collector.cycle.collector import choose_shards
+from streaming.collector.cycle.program import choose_shards
 from streaming.collector.wire.connections import BrokerConnections
 from streaming.runtime.config import CollectorConfig, Config
 from streaming.runtime.configuration.loading import load

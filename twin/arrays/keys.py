@@ -18,7 +18,10 @@ _BITS: Final = 32
 
 def pack(high: Array, low: Array) -> Int64:
     """[N] one number per pair. A pair with a negative number matches no other pair."""
-    return (high.astype(np.int64) << _BITS) | low.astype(np.int64)
+    packed = high.astype(np.int64)
+    packed <<= _BITS
+    packed |= low
+    return packed
 
 
 def unpack(key: Int64) -> tuple[Int32, Int32]:
@@ -61,8 +64,7 @@ def find_sorted(keys: Array, targets: Array) -> Rows:
     if is_number and keys[0] >= 0 and keys[-1] < targets.size and targets.min() >= UNKNOWN:
         places = np.full(int(keys[-1]) + 2, UNKNOWN, np.intp)  # the last place belongs to no key
         places[keys[::-1]] = np.arange(len(keys))[::-1]
-        listed: Rows = places[np.minimum(targets, len(places) - 1)]
-        return listed
+        return places.take(np.minimum(targets, len(places) - 1))
     place = np.minimum(np.searchsorted(keys, targets), len(keys) - 1)
     return np.where(keys[place] == targets, place, UNKNOWN)
 

@@ -10,7 +10,7 @@ from functools import reduce
 
 import numpy as np
 
-from twin.declarations.table import Array, Bool, Int32, Int64
+from twin.declarations.table import Array, Bool, Int32, Int64, Rows
 
 
 def over_slots(combine: np.ufunc, values: Array) -> Array:
@@ -38,6 +38,15 @@ def any_slot(mask: Bool) -> Bool:
 def count_slots(mask: Bool) -> Int32:
     """[P] how many slots of the mask [P, R] are set."""
     return over_slots(np.add, mask.astype(np.int32))
+
+
+def set_slots(mask: Bool) -> tuple[Rows, Rows]:
+    """[N], [N] row and slot of each slot of the mask [P, R] that is set, in order.
+
+    ``np.nonzero`` takes five times as long where few are set, as mostly.
+    """
+    row, slot = np.divmod(np.flatnonzero(mask), mask.shape[1])
+    return row, slot
 
 
 def as_sets(mask: Bool) -> Int64:

@@ -54,7 +54,7 @@ def broker_leaders(
     serves = brokers.broker[brokers.listed & (brokers.fenced != 1)]
     is_led = partitions.leader != NO_BROKER
     leader, preferred = partitions.leader[is_led], assignment.broker[is_led, 0]
-    each = np.union1d(leader, serves).astype(np.int32)
+    each = np.union1d(keys.distinct(leader)[0], serves).astype(np.int32)
     at, count = keys.find_sorted(each, leader), len(each)
     moved = at[leader != preferred]
     return BrokerLeaders(

@@ -14,7 +14,7 @@ import numpy as np
 from twin.declarations.declare import Alert, risk, rule
 from twin.declarations.results import ByBroker
 from twin.declarations.table import Bool, ClusterTable, Int32, ShardReport, column
-from twin.rules.partitions.leaders import Roles
+from twin.rules.partitions.leaders import Roles, assigned_brokers
 from twin.tables.state import Assignment, Brokers
 
 
@@ -31,7 +31,7 @@ def broker_registrations(
     brokers: Brokers, assignment: Assignment, roles: Roles
 ) -> BrokerRegistrations:
     """The brokers of the newest cycle."""
-    holds = np.isin(brokers.broker, assignment.broker[roles.is_assigned])
+    holds = np.isin(brokers.broker, assigned_brokers(assignment, roles))
     return BrokerRegistrations(brokers.broker, brokers.listed & (brokers.fenced == 1), holds)
 
 

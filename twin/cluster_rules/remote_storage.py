@@ -119,7 +119,7 @@ def broker_uploads(tables: _UploadTables, cycle: Cycle) -> BrokerUploads:
     stuck_bytes = np.nan_to_num(tables.lag.upload_lag_bytes[row])
     uploaded = tables.last.records_per_s_now(leaders, row)
     uploaded *= np.nan_to_num(tables.sizes.bytes_per_record[row])
-    broker, at = np.unique(leader[row], return_inverse=True)
+    broker, at = keys.distinct(leader[row])
 
     def summed(values: Float64 | Bool) -> Float64:
         sums: Float64 = np.bincount(at, values, minlength=len(broker)).astype(np.float64)

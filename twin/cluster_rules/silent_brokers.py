@@ -11,7 +11,7 @@ import numpy as np
 from twin.declarations.declare import Alert, risk, rule
 from twin.declarations.results import ByBroker
 from twin.declarations.table import UNKNOWN, Bool, ClusterTable, Int32, Int64, ShardReport, column
-from twin.rules.partitions.leaders import Roles
+from twin.rules.partitions.leaders import Roles, assigned_brokers
 from twin.tables.state import Assignment, Brokers
 
 
@@ -28,7 +28,7 @@ class BrokerAnswers(ShardReport, kind="broker_answers"):
 @rule
 def broker_answers(brokers: Brokers, assignment: Assignment, roles: Roles) -> BrokerAnswers:
     """The brokers of the newest cycle."""
-    holds = np.isin(brokers.broker, assignment.broker[roles.is_assigned])
+    holds = np.isin(brokers.broker, assigned_brokers(assignment, roles))
     since = np.where(brokers.answered, UNKNOWN, np.maximum(brokers.answered_at_ms, 0))
     serves = brokers.listed & (brokers.fenced != 1)
     return BrokerAnswers(brokers.broker, since, serves | holds)

@@ -219,6 +219,11 @@ def _schema(table: type[Any]) -> pa.Schema:
 
 
 @cache
+def _empty(table: type[Any]) -> Any:
+    return table.from_values(blank(c, 0) for c in table.columns)
+
+
+@cache
 def _under(table: type[Any], election_rule: str) -> type[Any]:
     if election_rule == KAFKA:
         return table
@@ -286,11 +291,17 @@ class _Rows(Table):
     @classmethod
     def empty(cls) -> Self:
         """A table without rows."""
-        return cls.from_values(blank(c, 0) for c in cls.columns)
+        table: Any = cls  # as in schema()
+        return cast(Self, _empty(table))
 
     def pick(self, rows: Array) -> Self:
         """The table of those rows, given by a mask or by ascending indices."""
-        return self.from_values(value[rows] for value in self.values())
+        values = self.values()
+        if not len(values[0]):
+            return self  # as are most tables of a calm cluster
+        if rows.dtype == bool:
+            rows = np.flatnonzero(rows)
+        return self.from_values(value.take(rows) for value in values)
 
 
 class SparseTable(_Rows):

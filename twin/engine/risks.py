@@ -83,7 +83,8 @@ def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
                     f"risk {risk.name}: its function must return a boolean for each of the "
                     f"{len(bits)} partitions, not {holds.dtype} of shape {holds.shape}"
                 )
-            bits[np.flatnonzero(holds & is_judged)] |= np.int64(1) << np.int64(number)
+            if holds.any():  # few risks hold anywhere
+                bits[np.flatnonzero(holds & is_judged)] |= np.int64(1) << np.int64(number)
         return RiskConditions(bits)
 
     def states(now_holds: RiskConditions, before: Before[RiskStates], now_ms: NowMs) -> RiskStates:

@@ -57,23 +57,34 @@ def rows_of(state: ShardState, rows: pa.Table, create: bool = True) -> tuple[Sha
         raise InvalidFrame("rows", "a partition number is negative")
 
     topics = state[Topics]
-    if np.array_equal(names, topics.topic) and np.array_equal(ids, topics.topic_id):
-        frame_keys = keys.pack(number, partition)  # as in most frames
-    else:
+    if not (np.array_equal(names, topics.topic) and np.array_equal(ids, topics.topic_id)):
         if create:
             state = _with_topics(state, names, ids)
-        frame_keys = keys.pack(_index_of(state[Topics], names, ids)[number], partition)
-    present = _keys(state)
-    # The replicas of a partition follow each other, so it is searched once.
-    is_next = np.ones(len(frame_keys), bool)
-    np.not_equal(frame_keys[1:], frame_keys[:-1], out=is_next[1:])
-    first = np.flatnonzero(is_next)
-    distinct = frame_keys[first]
-    row = keys.find_sorted(present, distinct)
-    if create and (row == UNKNOWN).any():
-        state = _with_rows(state, present, np.unique(distinct[row == UNKNOWN]))
-        row = keys.find_sorted(_keys(state), distinct)
-    return state, np.repeat(row, np.diff(first, append=len(frame_keys)))
+        number = _index_of(state[Topics], names, ids).take(number)
+    row = _find(state, number, partition)
+    if create and (is_new := row == UNKNOWN).any():
+        new_keys = np.unique(keys.pack(number[is_new], partition[is_new]))
+        state = _with_rows(state, _keys(state), new_keys)
+        row = _find(state, number, partition)
+    return state, row
+
+
+def _find(state: ShardState, topic: Array, partition: Array) -> Rows:
+    """[N] the row of each partition, by the index of its topic; UNKNOWN where there is none.
+
+    Mostly a topic has all its partitions from 0 on, so a partition is as far below the first of its
+    topic as its number says. Only the others are searched.
+    """
+    present, targets = _keys(state), keys.pack(topic, partition)
+    if not len(present):
+        return np.full(len(targets), UNKNOWN, np.intp)
+    topics = np.arange(len(state[Topics].topic))
+    begins = np.searchsorted(present, keys.pack(topics, np.zeros_like(topics)))
+    row = np.minimum(begins.take(topic, mode="clip") + partition, len(present) - 1)
+    elsewhere = np.flatnonzero(present.take(row) != targets)
+    if len(elsewhere):
+        row[elsewhere] = keys.find_sorted(present, targets[elsewhere])
+    return row
 
 
 def _index_of(topics: Topics, names: Array, ids: Array) -> Array:

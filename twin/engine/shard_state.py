@@ -109,7 +109,7 @@ class ShardState:
         self, reads: Sequence[Parameter], earlier: ShardState | None = None
     ) -> dict[str, Any]:
         """The arguments for a function with these parameters."""
-        inputs = _Inputs(self, self.__getitem__, (earlier or self).__getitem__)
+        inputs = _Inputs(self, earlier or self)
         return {parameter.name: inputs.argument(parameter) for parameter in reads}
 
     def call(self, function: Callable[..., Any], reads: Sequence[Parameter]) -> Any:
@@ -197,7 +197,7 @@ class ShardState:
         rules = self.catalog.rules
         observed = {kind: table for kind, table in self.tables.items() if kind not in rules}
         state = replace(self, judged_at_ms=now_ms, tables=observed, _on_demand={})
-        return _Assessment(state, self.tables).result()
+        return _Assessment(state, self).result()
 
     def remade(self, *tables: type[Table]) -> ShardState:
         """The state with only those findings computed again, for what-if questions."""
@@ -237,54 +237,26 @@ class ShardState:
         )
 
 
-class _Assessment:
-    """The findings of one step. Each is made once, when the first rule that reads it needs it."""
-
-    def __init__(self, state: ShardState, earlier: Tables) -> None:
-        """``state`` has what was observed, ``earlier`` the findings of the last step."""
-        self._state, self._earlier = state, earlier
-        self._made: Tables = {}
-        self._inputs = _Inputs(state, self._table, self._of_last_step)
-
-    def result(self) -> ShardState:
-        """The state with every finding."""
-        for table in self._state.catalog.stored:
-            self._table(table)
-        stored = {kind: table for kind, table in self._made.items() if kind.stored}
-        others = {kind: table for kind, table in self._made.items() if not kind.stored}
-        return replace(self._state, tables={**self._state.tables, **stored}, _on_demand=others)
-
-    def _of_last_step(self, table: type[T]) -> Table:
-        earlier = self._earlier.get(table)
-        return self._state.blank(table) if earlier is None else earlier
-
-    def _table(self, table: type[T]) -> T:
-        made = self._state.tables.get(table)
-        if made is None:
-            made = self._made.get(table)
-        if made is None:
-            rule = self._state.catalog.rules.get(table)
-            if rule is None:
-                return self._state[table]  # never observed
-            arguments = {each.name: self._inputs.argument(each) for each in rule.reads}
-            made = self._made[table] = rule.compute(**arguments)
-        return cast(T, made)
-
-
-@dataclass(frozen=True, slots=True)
 class _Inputs:
     """The arguments of functions that are called with tables of a state."""
 
-    state: ShardState
-    table: Callable[[type[Any]], Any]  # the table of this cycle
-    earlier: Callable[[type[Any]], Any]  # the table as the last step left it
+    def __init__(self, state: ShardState, earlier: ShardState) -> None:
+        self._state, self._earlier = state, earlier
+
+    def table(self, table: type[T]) -> T:
+        """The table of this cycle."""
+        return self._state[table]
+
+    def earlier(self, table: type[T]) -> T:
+        """The table as the last step left it."""
+        return self._earlier[table]
 
     def argument(self, parameter: Parameter) -> Any:
         """The argument for that parameter."""
         table = parameter.table
-        if parameter.reads is Reads.TABLE:  # most are, so this comes first
-            return self.table(cast(type[Table], table))
-        state = self.state
+        if parameter.reads is Reads.TABLE and table is not None:  # most are, so this comes first
+            return self.table(table)
+        state = self._state
         match parameter.reads:
             case Reads.TIME:
                 return state.judged_at_ms
@@ -309,6 +281,41 @@ class _Inputs:
                 return self.earlier(table)
             case _:
                 raise AssertionError(parameter.reads)
+
+
+class _Assessment(_Inputs):
+    """The findings of one step. Each is made once, when the first rule that reads it needs it."""
+
+    def __init__(self, state: ShardState, earlier: ShardState) -> None:
+        """``state`` has what was observed, ``earlier`` the findings of the last step."""
+        super().__init__(state, earlier)
+        self._tables = dict(state.tables)
+
+    def result(self) -> ShardState:
+        """The state with every finding."""
+        for table in self._state.catalog.stored:
+            self.table(table)
+        observed = self._state.tables
+        made = {kind: table for kind, table in self._tables.items() if kind not in observed}
+        stored = {kind: table for kind, table in made.items() if kind.stored}
+        others = {kind: table for kind, table in made.items() if not kind.stored}
+        return replace(self._state, tables={**observed, **stored}, _on_demand=others)
+
+    def earlier(self, table: type[T]) -> T:
+        """The table as the last step left it; blank if there was none."""
+        stored = self._earlier.tables.get(table)
+        return cast(T, self._state.blank(table) if stored is None else stored)
+
+    def table(self, table: type[T]) -> T:
+        """The table of this cycle, made now if it was not before."""
+        made: Any = self._tables.get(table)
+        if made is None:
+            rule = self._state.catalog.rules.get(table)
+            if rule is None:
+                return self._state[table]  # never observed
+            arguments = {each.name: self.argument(each) for each in rule.reads}
+            made = self._tables[table] = rule.compute(**arguments)
+        return made  # type: ignore[no-any-return]
 
 
 def concatenated(parts: Sequence[ShardState]) -> ShardState:

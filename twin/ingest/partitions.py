@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,10 +53,8 @@ class _PartitionArrays:
             broker[holds] = listed
             slots = np.zeros(holds.shape, np.uint8)
             slots[holds] = of_slots
-        is_broker = broker != NO_BROKER
         if any(
-            (is_broker[:, apart:] & (broker[:, apart:] == broker[:, :-apart])).any()
-            for apart in range(1, width)
+            ((one == other) & (one != NO_BROKER)).any() for one, other in combinations(broker.T, 2)
         ):
             raise InvalidFrame("rows", "a partition lists one broker twice")
         return _PartitionArrays(
@@ -80,12 +80,13 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
     refuse_duplicate_rows(frame.rows)
     state, row = rows_of(state, frame.rows)
     table = state[Partitions]
-    epoch = table.leader_epoch[row]
+    epoch = table.leader_epoch.take(row)
     wins = (described.leader_epoch > epoch) | (
-        (described.leader_epoch == epoch) & (at_ms > table.described_at_ms[row])
+        (described.leader_epoch == epoch) & (at_ms > table.described_at_ms.take(row))
     )
-    winners, described = row[wins], described.pick(wins)
-    state = _reassigned(state, winners, described.broker, described.assigned, at_ms)
+    described = described.pick(wins)
+    state = _reassigned(state, row[wins], described.broker, described.assigned, at_ms)
+    winners = _as_slice(row[wins], len(table.leader))
     # The slots of the listing get its flags; unlisted replicas have no flags.
     replicas = state[Replicas]
     flags = replicas.replica_flags.copy()
@@ -98,7 +99,7 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
         return values
 
     listed_at_ms = table.listed_at_ms.copy()
-    listed_at_ms[row] = at_ms
+    listed_at_ms[_as_slice(row, len(listed_at_ms))] = at_ms
     partitions = Partitions(
         leader=written(table.leader, described.leader),
         leader_epoch=written(table.leader_epoch, described.leader_epoch),
@@ -110,6 +111,12 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
     return _listed(state.with_tables(partitions, replace(replicas, replica_flags=flags)), frame)
 
 
+def _as_slice(row: Rows, partitions: int) -> Any:
+    """The rows as an index; if they are all in order, as mostly, one with which copies are fast."""
+    is_all = len(row) == partitions and np.array_equal(row, np.arange(partitions))
+    return slice(None) if is_all else row
+
+
 def _reassigned(
     state: ShardState, row: Rows, broker: Int32, assigned: UInt8, at_ms: int
 ) -> ShardState:
@@ -118,7 +125,8 @@ def _reassigned(
     target = np.full((len(row), state.slots), NO_BROKER, np.int32)
     target[:, : broker.shape[1]] = broker
     current = state[Assignment].broker
-    moved = any_slot(current[row] != target) | (state[Partitions].assigned[row] != assigned)
+    moved = any_slot(current.take(row, axis=0) != target)
+    moved |= state[Partitions].assigned.take(row) != assigned
     if not moved.any():
         return state
     row, target, assigned = row[moved], target[moved], assigned[moved]

@@ -113,6 +113,7 @@ def _sampled(
     answer = np.full(heard_at_ms.shape, UNKNOWN, np.intp)
     answer.ravel()[place[good]] = np.flatnonzero(good)
     keeps_place = np.flatnonzero(answer == UNKNOWN)
+    in_order = not len(keeps_place) and np.array_equal(answer.ravel(), np.arange(answer.size))
     columns: dict[str, Any] = {}
     for name, value in sample.items():
         old = getattr(replicas, name)
@@ -120,8 +121,10 @@ def _sampled(
             keeps = (value == UNKNOWN) & same_start
             if keeps.any():
                 value = np.where(keeps, old.ravel().take(held_at), value)
-        columns[name] = new = value.astype(old.dtype, copy=False).take(answer)
-        new.ravel()[keeps_place] = old.ravel().take(keeps_place)
+        value = value.astype(old.dtype, copy=False)
+        columns[name] = new = value.reshape(old.shape) if in_order else value.take(answer)
+        if len(keeps_place):
+            new.ravel()[keeps_place] = old.ravel().take(keeps_place)
     failed = fresh & (sample["error_code"] != 0)
     if failed.any():
         columns["error_code"].ravel()[place[failed]] = sample["error_code"][failed]
@@ -131,11 +134,10 @@ def _sampled(
 
 def _slot_of(state: ShardState, row: Rows, broker: Int32) -> Rows:
     """[N] the slot of each (row, broker), UNKNOWN where it has none."""
-    brokers = state[Assignment].broker
-    slot = np.full(len(row), UNKNOWN, np.intp)
-    for each in range(state.slots):
-        np.copyto(slot, each, where=brokers[:, each].take(row) == broker)
-    return slot
+    place = np.zeros(len(row), np.intp)  # counted from 1
+    for slot, brokers in enumerate(state[Assignment].broker.T, 1):
+        place += slot * (brokers.take(row) == broker)  # one slot of a row at most has the broker
+    return place - 1
 
 
 def _with_unlisted(state: ShardState, row: Rows, broker: Int32) -> ShardState:

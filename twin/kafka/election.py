@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.arrays.slots import any_slot
+from twin.arrays.slots import any_slot, in_slots
 from twin.declarations.table import NO_BROKER, Array
 
 Slots = NDArray[np.bool_]  # [partitions, slots]
@@ -87,23 +87,24 @@ def elect(
     if preference is not None:
         state = _reordered(state, preference)
 
-    isr_is_empty = np.logical_not(any_slot(state.in_isr))
-    elr_is_empty = np.logical_not(any_slot(state.in_elr))
-    clean: Slots = state.acceptable & (state.in_isr | (isr_is_empty[:, None] & state.in_elr))
-    leads_now: Slots = state.broker == state.leader[:, None]
-    # lastKnownElr is consulted only when nobody is left in either set.
-    last_known: Slots = (
-        state.acceptable
-        & (state.broker == state.last_known_leader[:, None])
-        & isr_is_empty[:, None]
-        & elr_is_empty[:, None]
-    )
+    clean: Slots = state.acceptable & state.in_isr
+    leads_now: Slots = state.broker == in_slots(state.leader, state.broker.shape[1])
+    last_known = np.zeros_like(clean)
+    without_isr = np.flatnonzero(~any_slot(state.in_isr))
+    if len(without_isr):  # of few: only then is the ELR consulted
+        few = state.rows(without_isr)
+        clean[without_isr] = few.acceptable & few.in_elr
+        # lastKnownElr is consulted only when nobody is left in either set.
+        is_last = few.broker == few.last_known_leader[:, None]
+        last_known[without_isr] = few.acceptable & is_last & ~any_slot(few.in_elr)[:, None]
 
     # The candidates in the order the controller asks them; the first that answers wins.
     slot = np.full(len(state.broker), NO_BROKER, np.intp)
     outcome = np.full(len(state.broker), Outcome.NONE, np.int8)
 
     def elect_from(candidates: Slots, answer: Outcome) -> None:
+        if not candidates.any():
+            return
         row = np.flatnonzero((slot == NO_BROKER) & any_slot(candidates))
         slot[row] = candidates.take(row, axis=0).argmax(axis=1)
         outcome[row] = answer
@@ -118,7 +119,7 @@ def elect(
         elect_from(state.acceptable, Outcome.UNCLEAN)
 
     elected = np.where(slot == NO_BROKER, NO_BROKER, pick_slot(state.broker, slot))
-    outcome[(outcome == Outcome.CLEAN) & ~pick_slot(state.in_isr, slot)] = Outcome.ELR
+    outcome[without_isr[outcome[without_isr] == Outcome.CLEAN]] = Outcome.ELR
     return elected.astype(np.int32), outcome
 
 

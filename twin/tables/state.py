@@ -95,10 +95,9 @@ class Configs(KeyedTable, ConfigColumns, kind="configs", version=7):
 
     def cluster_wide(self, name: str) -> int:
         """A cluster-wide value; the column's fill where it was not observed."""
-        row = np.flatnonzero(self.topic == CLUSTER_WIDE)
-        if not len(row):
-            return int(next(c.fill for c in self.columns if c.name == name))
-        return int(getattr(self, name)[row[0]])
+        if len(self.topic) and self.topic[0] == CLUSTER_WIDE:  # the empty name comes first
+            return int(getattr(self, name)[0])
+        return int(next(c.fill for c in self.columns if c.name == name))
 
 
 class Brokers(KeyedTable, BrokerConfigColumns, BrokerColumns, kind="brokers", version=6):

@@ -1,54 +1,33 @@
-"""The collector: runs cycles at a fixed rate; each cycle makes one observation.
+"""Makes one observation of a cluster in each cycle.
 
-A cycle asks one broker what the cluster consists of, then every broker for its replicas, and sends
-the result. A failure does not end the collector: a silent broker, a missing right or an unreachable
-bus becomes a ``Problem``. It is logged once, and the next cycle tries again.
+A cycle asks one broker what the cluster consists of, then every broker for its replicas. A failure
+does not end the collector: a silent broker or a missing right becomes a ``Problem``, and the next
+cycle tries again.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
-from functools import partial
+from collections.abc import Mapping, Sequence, Set
 from itertools import groupby
-from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
-import structlog
-
-from streaming.bus import bus_topics, record
-from streaming.bus.arrow import use_little_memory
-from streaming.bus.connection import BusError
-from streaming.bus.sender import Sender
-from streaming.bus.shards import shards_for, with_known_shards, with_shards
-from streaming.collector.about import BUS, CLUSTER
+from streaming.collector.about import CLUSTER
 from streaming.collector.context import CycleContext
-from streaming.collector.cycle.cycle_log import CycleLog, FixedRateSchedule
-from streaming.collector.cycle.metrics import CycleMetrics
-from streaming.collector.cycle.observation import CycleResult, ObservationEncoder
+from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.cycle.round_trip import BrokerResponses, RoundTrip
 from streaming.collector.denied import RETRY_DENIED_MS
 from streaming.collector.outcome import SourceOutcome, not_offered, outcomes
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading, Readings
-from streaming.collector.settings.eligibility_file import EligibilityFile
+from streaming.collector.settings.thresholds import ThresholdSource
 from streaming.collector.source import EveryBrokerSource, Setup, Source
 from streaming.collector.sources import make_sources
 from streaming.collector.sources.metadata import ClusterMetadata
 from streaming.collector.wire.connections import BrokerConnections, BrokerResponse, CollectorError
 from streaming.runtime.config import Config
-from streaming.runtime.configuration.loading import load
 from streaming.runtime.deadline import Deadline
-from streaming.runtime.liveness import touch_liveness_file
-from streaming.runtime.program_metrics import served
-from streaming.runtime.stop import on_hangup_signal, on_stop_signal
 from twin.declarations.table import NO_BROKER, UNKNOWN
-
-AGAIN_AFTER_S: Final = 10.0
-"""When one of several clusters that could not be reached is tried again."""
-
-log = structlog.get_logger("collector")
 
 
 class Collector:
@@ -59,7 +38,7 @@ class Collector:
         config: Config,
         brokers: BrokerConnections,
         *ready: Source,
-        eligibility: EligibilityFile | None = None,
+        eligibility: ThresholdSource | None = None,
         retry_denied_ms: int = RETRY_DENIED_MS,
         in_background: bool = False,
     ) -> None:
@@ -249,189 +228,3 @@ class Collector:
 
 def _asks_every_broker(source: Source) -> bool:
     return isinstance(source, EveryBrokerSource)
-
-
-def run(configs: Sequence[Config], path: Path | None = None, *, cycles: int | None = None) -> None:
-    """Collect until SIGTERM or SIGINT, or for that many cycles; running cycles are completed.
-
-    Thresholds are read again from the file at ``path`` when it has changed, and on SIGHUP. Each of
-    several clusters has a thread: none waits for another, and one that cannot be reached at the
-    start is tried again.
-
-    Raises:
-        CollectorError, BusError, ConfigError, MetricsPortError: it cannot start; one line each.
-    """
-    use_little_memory()
-    stop, at = threading.Event(), configs[0].metrics
-    clusters = _with_metrics(configs)
-    files = {
-        config.cluster.name: EligibilityFile(
-            path, config.eligibility, partial(load, cluster=config.cluster.name)
-        )
-        for config in configs
-    }
-
-    def why_unhealthy() -> str:
-        """One sentence for each cluster that stands still."""
-        each = ((config.cluster.name, own.why_unhealthy()) for config, own in clusters)
-        if len(configs) == 1:
-            return clusters[0][1].why_unhealthy()
-        return "; ".join(f"{name}: {why}" for name, why in each if why)
-
-    with (
-        on_stop_signal(stop),
-        on_hangup_signal(lambda: [file.request() for file in files.values()]),
-        served(
-            clusters[0][1].registry,
-            at.host,
-            at.collector_port,
-            "metrics.collector_port",
-            why_unhealthy,
-        ),
-    ):
-        [(config, measured), *others] = clusters
-        if not others:
-            _collect_one(config, files[config.cluster.name], stop, measured, cycles)
-        else:
-            threads = [
-                threading.Thread(
-                    target=_keep_collecting,
-                    args=(one, files[one.cluster.name], stop, its, cycles),
-                    name=f"cluster {one.cluster.name}",
-                )
-                for one, its in clusters
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-    log.info("stopped")
-
-
-def _with_metrics(configs: Sequence[Config]) -> list[tuple[Config, CycleMetrics]]:
-    first: CycleMetrics | None = None
-    found = []
-    for config in configs:
-        own = CycleMetrics(config.cluster.name, config.collector.interval_ms, first)
-        first = first or own
-        found.append((config, own))
-    return found
-
-
-def _keep_collecting(
-    config: Config, thresholds: EligibilityFile, stop: threading.Event, measured: CycleMetrics,
-    cycles: int | None,
-) -> None:  # fmt: skip
-    """Collect one of several clusters; what ends it for a while ends no other."""
-    said = ""
-    while not stop.is_set():
-        try:
-            return _collect_one(config, thresholds, stop, measured, cycles)
-        except (CollectorError, BusError) as error:
-            if str(error) != said:  # log each cause once
-                log.error("the cluster cannot be collected", cluster=config.cluster.name,
-                          why=str(error))  # fmt: skip
-            said = str(error)
-            stop.wait(AGAIN_AFTER_S)
-
-
-def _collect_one(
-    config: Config, thresholds: EligibilityFile, stop: threading.Event, measured: CycleMetrics,
-    cycles: int | None,
-) -> None:  # fmt: skip
-    section = config.collector
-    with BrokerConnections(
-        config.cluster.bootstrap, config.cluster.client, section.deadline_ms
-    ) as brokers:
-        bus_topics.ensure_topics(config)
-        known = with_known_shards(config) or choose_shards(config, brokers, stop)
-        if known is None:
-            return
-        with (
-            Collector(known, brokers, eligibility=thresholds, in_background=True) as collector,
-            Sender(known) as sender,
-        ):
-            log.info("running", cluster=known.cluster.name, interval_ms=section.interval_ms)
-            encoder = ObservationEncoder()
-            collect(known, collector, partial(send, known, sender, encoder), stop, cycles, measured)
-
-
-def choose_shards(
-    config: Config, brokers: BrokerConnections, stop: threading.Event
-) -> Config | None:
-    """The configuration with a number of shards that fits the cluster's size.
-
-    Observes until a listing of the cluster is complete; None if stopped before.
-
-    Raises:
-        ConfigError: thresholds contradict each other.
-    """
-    cycle_log = CycleLog()
-    with Collector(with_shards(config, 1), brokers) as collector:
-        while not stop.is_set():
-            began_s = time.monotonic()
-            observation = collector.observe()
-            touch_liveness_file(config.health.folder, "collector")
-            if observation is not None and "partitions" not in observation.incomplete:
-                replicas = len(observation.placement.broker)
-                shards = shards_for(replicas)
-                log.info("chosen", shards=shards, replicas=replicas)
-                return with_shards(config, shards)
-            took_ms = (time.monotonic() - began_s) * 1_000
-            cycle_log.cycle(collector.problems, took_ms, observation)
-            stop.wait(config.collector.interval_ms / 1_000)
-    return None
-
-
-def collect(
-    config: Config,
-    collector: Collector,
-    send: Callable[[CycleResult], None],
-    stop: threading.Event,
-    cycles: int | None = None,
-    metrics: CycleMetrics | None = None,
-) -> None:
-    """Observe and send at a fixed rate until ``stop`` is set, or for that many cycles."""
-    metrics = metrics or CycleMetrics(config.cluster.name, config.collector.interval_ms)
-    cycle_log = CycleLog()
-    schedule = FixedRateSchedule(config.collector.interval_ms / 1_000, time.monotonic())
-    while not stop.wait(max(0.0, schedule.due_s - time.monotonic())):
-        began_s = time.monotonic()
-        observation = collector.observe()
-        problems = list(collector.problems)
-        if collector.is_answered:
-            metrics.answered()
-        if observation is not None:
-            try:
-                send(observation)
-                metrics.sent()
-            except BusError as error:
-                cycle_log.unsent += 1
-                metrics.unsent(str(error))
-                collector.on_send_failed()
-                problems.append(Problem(BUS.name, NO_BROKER, "SendFailed", str(error)))
-        took_s = time.monotonic() - began_s
-        cycle_log.cycle(problems, took_s * 1_000, observation)
-        metrics.cycle_ended(problems, took_s)
-        metrics.rounds(collector.rounds)
-        touch_liveness_file(config.health.folder, "collector")
-        if cycles is not None and cycle_log.cycles >= cycles:
-            break
-        left_out = schedule.cycle_ended(time.monotonic())
-        cycle_log.overruns += left_out
-        metrics.left_out(left_out)
-    cycle_log.sum_up()
-
-
-def send(
-    config: Config, sender: Sender, encoder: ObservationEncoder, observation: CycleResult
-) -> None:
-    """Send an observation and wait until it has arrived.
-
-    Raises:
-        BusError: part of it has not arrived by the deadline.
-    """
-    topic = bus_topics.topics(config).observations
-    for shard, message in encoder.encode(observation):
-        sender.send(topic, record.key(config.cluster.name, shard), message)
-    sender.flush(config.collector.deadline_ms)

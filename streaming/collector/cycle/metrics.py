@@ -10,17 +10,16 @@ from streaming.collector import own_metrics as own
 from streaming.collector.cycle.health import CycleHealth
 from streaming.collector.problem import NOT_OFFERED, Problem
 from streaming.collector.sources import ABOUT
+from streaming.runtime.exposition.application import Registry
 from streaming.runtime.program_metrics import ProgramMetrics
 
 
 class CycleMetrics:
     """Fills in the metrics of the collector (``own_metrics``)."""
 
-    def __init__(self, cluster: str, interval_ms: int, others: CycleMetrics | None = None) -> None:
-        """``others`` are those of another cluster of the same program."""
-        self._metrics = (
-            ProgramMetrics(cluster, own.OWN) if others is None else others._metrics.of(cluster)
-        )
+    def __init__(self, cluster: str, interval_ms: int, registry: Registry | None = None) -> None:
+        """``registry``: with those of other clusters of the same program."""
+        self._metrics = ProgramMetrics(cluster, own.OWN, registry)
         now_s = time.time()
         # Alerts count from the start if nobody has answered since.
         for metric, value in (
@@ -64,6 +63,10 @@ class CycleMetrics:
     def why_unhealthy(self) -> str:
         """For ``/healthz``: one sentence, empty while the collector gets on."""
         return self.health.why_unhealthy(time.time_ns() // 1_000_000)
+
+    def forget(self) -> None:
+        """Serve nothing about the cluster any more."""
+        self._metrics.forget()
 
     def left_out(self, cycles: int) -> None:
         """Count cycles that did not begin in time."""

@@ -8,13 +8,26 @@ since the file shows no order between them.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from streaming.collector.about import About
+from streaming.collector.problem import Problem
 from streaming.runtime.config import ConfigError, EligibilityConfig, TopicThreshold
 from twin.tables.enums import NOT_SET
 
 THRESHOLDS: Final = About("thresholds", "the thresholds of such topics")
+
+
+class ThresholdSource(Protocol):
+    """Where thresholds come from that change while the collector runs."""
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """Why they are not what the file says."""
+
+    def read(self) -> EligibilityConfig | None:
+        """The new thresholds; None if they have not changed since the last call."""
 
 
 class ThresholdLookup:

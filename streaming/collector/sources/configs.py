@@ -34,8 +34,7 @@ from streaming.collector.settings.config_values import (
     topic_columns,
     unclean_elections,
 )
-from streaming.collector.settings.eligibility_file import EligibilityFile
-from streaming.collector.settings.thresholds import THRESHOLDS, ThresholdLookup
+from streaming.collector.settings.thresholds import THRESHOLDS, ThresholdLookup, ThresholdSource
 from streaming.collector.source import Setup, Source
 from streaming.collector.sources.metadata import ClusterMetadata
 from streaming.collector.wire.config_requests import BROKER, TOPIC, Resource, describe_configs
@@ -99,7 +98,7 @@ class ConfigSource(Source):
         config: Config,
         client_id: str,
         *,
-        eligibility: EligibilityFile | None = None,
+        eligibility: ThresholdSource | None = None,
         topics_per_cycle: int = TOPICS_PER_CYCLE,
     ) -> None:
         """``eligibility``: where thresholds may change; None keeps those of ``config``."""

@@ -103,7 +103,7 @@ def tools_of_fleet(of_all: Iterable[Endpoint], of_each: Iterable[Endpoint]) -> T
 def _below_its_path(endpoint: Endpoint) -> Endpoint:
     path = f"{BELOW}/{{{CLUSTER}}}{endpoint.path}"
     return replace(
-        endpoint, path=path, path_parameters={CLUSTER: _CLUSTER} | endpoint.path_parameters
+        endpoint, path=path, path_parameters={CLUSTER: _CLUSTER, **endpoint.path_parameters}
     )
 
 

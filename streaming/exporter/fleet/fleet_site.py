@@ -141,7 +141,7 @@ def alive(clusters: ServedClusters) -> Response:
 )
 def ready(clusters: ServedClusters) -> Response:
     """Whether the exporter answers."""
-    return plain_answer(*probes.ready("; ".join(_lines(clusters, _why_not_up))))
+    return plain_answer(*probes.ready("; ".join(_lines(clusters, lambda each: each.why_not_fresh))))
 
 
 @text_endpoint(
@@ -152,8 +152,4 @@ def ready(clusters: ServedClusters) -> Response:
 )
 def fresh(clusters: ServedClusters) -> Response:
     """Whether the state of each cluster is fresh."""
-    return plain_answer(*probes.fresh("\n".join(_lines(clusters, _why_not_up))))
-
-
-def _why_not_up(source: ViewSource) -> str:
-    return source.why_not_up
+    return plain_answer(*probes.fresh("\n".join(_lines(clusters, lambda each: each.why_not_fresh))))

@@ -68,6 +68,7 @@ class FollowedClusters:
         self._annotators, self._when_broken = annotators, when_broken
         self._budget = budget_of(followed.common.exporter)
         self._served: dict[str, _Served] = {}
+        self._refused: dict[str, UserError] = {}  # clusters that could not be served lately
         self._buses: dict[Hashable, BusReading] = {}
         self._apart: list[BusReading] = []
         self._is_started = False
@@ -78,9 +79,11 @@ class FollowedClusters:
         """Serve the clusters, of which nothing is read yet.
 
         Raises:
-            UserError: the only cluster cannot be served.
+            UserError: none can be served.
         """
         self._follow()
+        for error in self._refused.values() if not self._served else ():
+            raise error
 
     def start(self) -> None:
         """Read, and see in a thread who comes, goes and changes."""
@@ -128,7 +131,7 @@ class FollowedClusters:
             touch_liveness_file(self._followed.common.health.folder, "exporter")
 
     def _follow(self) -> None:
-        configs = self._followed.configs
+        configs, self._refused = self._followed.configs, {}
         for name, served in [*self._served.items()]:
             if name not in configs or _own(configs[name]) != _own(served.config):
                 self._end(name, served)
@@ -145,9 +148,9 @@ class FollowedClusters:
             served = self._serving(config, end)
         except UserError as error:
             end.close()
-            if not self._followed.is_of_several:
-                raise
-            log.error("cannot be served", cluster=name, why=str(error))
+            self._refused[name] = error
+            if self._followed.is_of_several:
+                log.error("cannot be served", cluster=name, why=str(error))
             return
         self._served[name] = served
         self._bus_of(config).put(served.reading)

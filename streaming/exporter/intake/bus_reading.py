@@ -138,12 +138,13 @@ class BusReading:
         try:
             while not self._stop.is_set():
                 reader = self._take_in(reader)
-                self._leave_out(reader)
                 for reading in self._readings:
                     reading.turn()
                 if reader is None or not self._by_topic:
                     continue
-                self._hand_out(reader.poll(POLL_MS, look=False), reader)
+                polled = reader.poll(POLL_MS, look=False)
+                self._leave_out(reader)
+                self._hand_out(polled, reader)
                 if time.monotonic() >= self._look_at_s:
                     self._look_at_s = time.monotonic() + LOOK_EVERY_S
                     self._look(reader)

@@ -65,7 +65,7 @@ def alive(source: ViewSource) -> Response:
 )
 def ready(source: ViewSource) -> Response:
     """Whether the exporter answers."""
-    return plain_answer(*probes.ready(source.why_not_up))
+    return plain_answer(*probes.ready(source.why_not_fresh))
 
 
 @text_endpoint(
@@ -78,7 +78,7 @@ def ready(source: ViewSource) -> Response:
 )
 def fresh(source: ViewSource) -> Response:
     """Whether the state is fresh."""
-    status, text = probes.fresh(source.why_not_up)
+    status, text = probes.fresh(source.why_not_fresh)
     span = None if source.not_live else source.span
     past = f"archived: {utc_text(span.begin_ms)} to {utc_text(span.end_ms)}\n" if span else ""
     return plain_answer(status, text + past)

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
 from streaming.runtime.kafka.oauth import OAuth
-from streaming.runtime.kafka.tokens import TokenError, TokenProvider, provider_of
+from streaming.runtime.kafka.tokens import MOST_LOGINS, TokenError, TokenProvider, provider_of
 
 _PARTS_OF_A_JWT: Final = 3
 _FORM_AT_MOST: Final = 1 << 16
@@ -33,7 +33,7 @@ class TokenEndpoint:
     client_secret: str
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=MOST_LOGINS)
 def endpoint_of(oauth: OAuth) -> TokenEndpoint:
     """The endpoint for these settings, which serves until the process ends.
 

@@ -1,4 +1,4 @@
-"""Turns records of ``__remote_log_metadata`` into observations; Spark runs this on each batch.
+"""Turns records of ``__remote_log_metadata`` into observations.
 
 Each record describes one partition's segment; it becomes a row of the table ``segments``, and rows
 go to the observations under the key of their topic's shard. An unusable record becomes an event
@@ -8,20 +8,21 @@ with its position and the reason.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from streaming.bus import record
-from streaming.bus.bus_topics import shard_of
+from streaming.bus.bus_topics import shard_of, topics
+from streaming.bus.record import Record
 from streaming.query import event_rows
 from streaming.query.remote_log.records import RecordRefused, SegmentEvent, decode
+from streaming.runtime.config import Config
 from twin.engine import frames
 from twin.engine.frames import Frame, FrameHeader, InvalidFrame
 from twin.tables.observations import SegmentsFrame
 
-_ARROW: Final = pa.schema([("topic", pa.string()), ("key", pa.string()), ("value", pa.binary())])
 _ROWS_A_FRAME: Final = 5_000
 """Half a megabyte of random ids, so that a frame is below the size limit of messages."""
 
@@ -29,60 +30,56 @@ _REFUSED_SHARD: Final = 0
 _Placed = tuple[int, SegmentEvent]  # offset of the record, event
 
 
-class _Place(NamedTuple):
-    """The position of a record, as in events."""
+class Message(NamedTuple):
+    """What is sent to a topic of the bus."""
 
     topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
+    key: bytes
+    value: bytes
 
 
-def as_observations(
-    batches: Iterator[pa.RecordBatch], cluster: str, shards: int, observations: str,
-    events_topic: str,
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """(topic, key, value) of batches with value, topic, partition, offset, timestamp_ms.
+class SegmentMessages:
+    """Makes messages for the bus of the records of one cluster.
 
     The times in the frames of a metadata partition never decrease, so that they stay in order.
     """
-    newest_ms: defaultdict[int, int] = defaultdict(int)
-    for batch in batches:
-        rows: list[tuple[str, str, bytes]] = []
+
+    def __init__(self, config: Config) -> None:
+        self._cluster, self._shards = config.cluster.name, config.bus.shards
+        self._topics = topics(config)
+        self._newest_ms: defaultdict[int, int] = defaultdict(int)
+
+    def of(self, records: Iterable[Record]) -> Iterator[Message]:
+        """The messages that say what these records say."""
         events_of: defaultdict[tuple[int, int], list[_Placed]] = defaultdict(list)
-        columns = (
-            batch.column(name).to_pylist()
-            for name in ("value", "topic", "partition", "offset", "timestamp_ms")
-        )
-        for value, *where in zip(*columns, strict=True):
-            place = _Place(*where)
-            newest_ms[place.partition] = max(newest_ms[place.partition], place.timestamp_ms)
-            if value is None:  # a tombstone, once Kafka compacts this topic (KIP-1266)
+        for each in records:
+            newest_ms = max(self._newest_ms[each.partition], each.timestamp_ms)
+            self._newest_ms[each.partition] = newest_ms
+            if each.value is None:  # a tombstone, once Kafka compacts this topic (KIP-1266)
                 continue
             try:
-                event = decode(value)
+                event = decode(each.value)
             except RecordRefused as refusal:
-                shard_key = record.key(cluster, _REFUSED_SHARD).decode()
-                why = InvalidFrame(refusal.reason, refusal.detail)
-                rows.append((events_topic, *event_rows.refused(shard_key, place, why)))
+                yield self._refused(each, refusal)
                 continue
             if event is not None:
-                shard = shard_of(event.topic, shards)
-                events_of[place.partition, shard].append((place.offset, event))
+                shard = shard_of(event.topic, self._shards)
+                events_of[each.partition, shard].append((each.offset, event))
         for (partition, shard), placed in events_of.items():
-            key = record.key(cluster, shard).decode()
+            key = record.key(self._cluster, shard)
             header = FrameHeader(
-                SegmentsFrame.kind, cluster, shard, shards, newest_ms[partition], 0
-            )
+                SegmentsFrame.kind, self._cluster, shard, self._shards,
+                self._newest_ms[partition], 0,
+            )  # fmt: skip
             for first in range(0, len(placed), _ROWS_A_FRAME):
-                message = frames.encode(
-                    Frame(header, _table(placed[first : first + _ROWS_A_FRAME]))
-                )
-                rows.append((observations, key, message))
-        out = [[row[i] for row in rows] for i in range(len(_ARROW))]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(out, _ARROW, strict=True)], schema=_ARROW
-        )
+                frame = Frame(header, _table(placed[first : first + _ROWS_A_FRAME]))
+                yield Message(self._topics.observations, key, frames.encode(frame))
+
+    def _refused(self, unusable: Record, refusal: RecordRefused) -> Message:
+        shard_key = record.key(self._cluster, _REFUSED_SHARD).decode()
+        why = InvalidFrame(refusal.reason, refusal.detail)
+        key, value = event_rows.refused(shard_key, unusable, why)
+        return Message(self._topics.events, key.encode(), value)
 
 
 def _table(placed: list[_Placed]) -> pa.Table:

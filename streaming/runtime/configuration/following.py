@@ -11,12 +11,15 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
 from streaming.runtime.config import Config, ConfigError
 from streaming.runtime.configuration.clusters import files_in
 from streaming.runtime.configuration.loading import Read, read
+
+T = TypeVar("T")
 
 log = structlog.get_logger("config")
 
@@ -42,16 +45,17 @@ class Followed:
         Raises:
             ConfigError: of what clusters have in common, or no cluster can be used.
         """
-        self._path, self._cluster = path, cluster
+        self._path, self.cluster = path, cluster
         self._environment = os.environ if environment is None else environment
         self._said: dict[str, str] = {}
         self._folder = ""
         read = self._read()
         self._is_fleet = read.is_fleet
+        if not self._of_this_program(read.usable):
+            for error in self._of_this_program(read.refused).values():
+                raise error
         self.configs = self._chosen(read, {})
         """By the names of the clusters, in the order of the files."""
-        for error in read.refused.values() if not self.configs else ():
-            raise error
         if cluster and cluster not in self.configs:
             known = ", ".join(sorted(read.names))
             raise ConfigError(f"{path}: there is no cluster {cluster}; there is {known}")
@@ -65,17 +69,24 @@ class Followed:
         """Whether clusters have sections or files of their own, so that more may come."""
         return self._is_fleet
 
+    def why_not(self, name: str) -> str:
+        """Why what the files say of the cluster cannot be used; empty if it is used."""
+        return self._said.get(name) or self._said.get("", "")
+
     @property
     def is_of_several(self) -> bool:
         """Whether this program is for all clusters of a fleet, however many there are now."""
-        return self._is_fleet and not self._cluster
+        return self._is_fleet and not self.cluster
 
-    def look(self) -> bool:
+    def look(self, *, again: bool = False) -> bool:
         """Read the files again if they have changed; true if a configuration has.
 
         What cannot be used is logged once, and what was read before stays.
+
+        Args:
+            again: read them even if they seem unchanged.
         """
-        if not self._is_fleet or (signature := self._signature()) == self._read_of:
+        if not self._is_fleet or ((signature := self._signature()) == self._read_of and not again):
             return False
         self._read_of = signature
         try:
@@ -95,13 +106,17 @@ class Followed:
 
     def _chosen(self, read: Read, before: Mapping[str, Config]) -> dict[str, Config]:
         """The clusters of this program; those that cannot be used as they were before."""
-        for name, error in read.refused.items():
+        refused = self._of_this_program(read.refused)
+        for name, error in refused.items():
             as_before = "; what was read before stays" if name in before else ""
             self._say(name, f"{error}{as_before}")
-        self._said = {name: why for name, why in self._said.items() if name in read.refused}
-        kept = {name: before[name] for name in read.refused if name in before}
-        each = {**read.usable, **kept}
-        return {n: c for n, c in each.items() if self._cluster in ("", n)}
+        self._said = {name: why for name, why in self._said.items() if name in refused}
+        kept = {name: before[name] for name in refused if name in before}
+        return self._of_this_program({**read.usable, **kept})
+
+    def _of_this_program(self, each: Mapping[str, T]) -> dict[str, T]:
+        """Those of all clusters, or of the one that this program is for."""
+        return {name: one for name, one in each.items() if self.cluster in ("", name)}
 
     def _say(self, name: str, why: str) -> None:
         if self._said.get(name) != why:

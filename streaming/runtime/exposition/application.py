@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import prometheus_client
-from prometheus_client import CollectorRegistry
-from prometheus_client import Metric as Family
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.registry import Collector
 
 from streaming.runtime.exposition import protobuf
@@ -22,12 +21,20 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 
+Family = Counter | Gauge | Histogram
+"""All series of one name."""
+
+
 class Registry(CollectorRegistry):
-    """A registry whose histograms of one series have a native one beside them, by name."""
+    """A registry that knows its families, by name.
+
+    A histogram without labels of its own has a native one beside it, by name and cluster.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.native: dict[str, NativeHistogram] = {}
+        self.families: dict[str, Family] = {}
+        self.native: dict[tuple[str, str], NativeHistogram] = {}
 
 
 class WithoutCreated(Collector):
@@ -36,7 +43,7 @@ class WithoutCreated(Collector):
     def __init__(self, registry: Collector) -> None:
         self._registry = registry
 
-    def collect(self) -> Iterator[Family]:
+    def collect(self) -> Iterator[Metric]:
         for family in self._registry.collect():
             mine = copy.copy(family)
             mine.samples = [each for each in mine.samples if not each.name.endswith("_created")]

@@ -33,18 +33,18 @@ def is_asked_for(accept: str) -> bool:
     return "application/vnd.google.protobuf" in accept and "encoding=delimited" in accept
 
 
-def encoded(registry: Collector, native: Mapping[str, NativeHistogram]) -> bytes:
+def encoded(registry: Collector, native: Mapping[tuple[str, str], NativeHistogram]) -> bytes:
     """All families of a registry, each with its length before it.
 
     Args:
         registry: of the metrics.
-        native: the native histogram of a histogram that has one series, by name.
+        native: the native histogram of a histogram, by its name and the label ``cluster``.
     """
     messages = (_family(each, native) for each in registry.collect())
     return b"".join(_varint(len(message)) + message for message in messages)
 
 
-def _family(family: Family, native: Mapping[str, NativeHistogram]) -> bytes:
+def _family(family: Family, native: Mapping[tuple[str, str], NativeHistogram]) -> bytes:
     kind = family.type if family.type in _TYPES else "unknown"
     name = f"{family.name}_total" if kind == "counter" else family.name
     fields = [_text(1, name), _text(2, family.documentation), _number(3, _TYPES[kind])]
@@ -53,7 +53,8 @@ def _family(family: Family, native: Mapping[str, NativeHistogram]) -> bytes:
             _message(1, _text(1, key) + _text(2, value)) for key, value in sorted(labels)
         )
         if kind == "histogram":
-            metric += _message(7, _histogram(samples, native.get(family.name)))
+            key = family.name, dict(labels).get("cluster", "")
+            metric += _message(7, _histogram(samples, native.get(key)))
         else:
             value = next(s.value for s in samples if not s.name.endswith("_created"))
             content = _double(1, value)

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streaming.runtime.errors import UserError, keep_secret
 from streaming.runtime.kafka.iam import MECHANISM, PREFIX, Iam
-from streaming.runtime.kafka.tokens import ANSWERS_WITHIN_S, Token, TokenError, TokenProvider
+from streaming.runtime.kafka.tokens import (
+    ANSWERS_WITHIN_S,
+    MOST_LOGINS,
+    Token,
+    TokenError,
+    TokenProvider,
+)
 
 if TYPE_CHECKING:
     from botocore.credentials import Credentials
@@ -37,7 +43,7 @@ class SignerMissing(UserError, ImportError):  # noqa: N818 - it is one
     """AWS' signer is not installed; the message says how to install it."""
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=MOST_LOGINS)
 def provider_of(iam: Iam) -> TokenProvider:
     """The provider for these settings: one for all clients of the process.
 

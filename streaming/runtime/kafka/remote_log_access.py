@@ -1,13 +1,10 @@
-"""Whether the topic of remote segments may be read: checked before and while its query runs.
-
-Without READ on the topic Spark fails in each batch. Without DESCRIBE it finds no partitions and
-reports no error. So the query is only started once reading is allowed.
-"""
+"""Whether the topic of remote segments may be read: checked before and while it is read."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, UnknownTopicOrPartitionError
@@ -29,18 +26,26 @@ class ReadAccess(Enum):
     DENIED = "READ is not allowed"
     UNKNOWN = "no broker has described the topic"
 
+    @property
+    def why_not_read(self) -> str:
+        """One line, empty if the topic can be read, or does not exist."""
+        return "" if self is ReadAccess.NO_TOPIC else self.value
 
-def read_denied_reason(config: Config) -> str:
-    """One line, empty if the topic can be read, or does not exist.
 
-    An unknown result is not a reason: Spark then tries to read, and the check is repeated.
-    """
-    access = read_access(config)
-    return access.value if access in (ReadAccess.HIDDEN, ReadAccess.DENIED) else ""
+class SegmentTopic(NamedTuple):
+    """The topic as a broker describes it."""
+
+    access: ReadAccess
+    topic_id: str = ""  # another one after the topic was made anew
 
 
 def read_access(config: Config) -> ReadAccess:
     """Whether the topic can be read, by how Kafka describes it or refuses to."""
+    return segment_topic(config).access
+
+
+def segment_topic(config: Config) -> SegmentTopic:
+    """The topic, by how Kafka describes it or refuses to."""
     try:
         with KafkaAdminClient(
             **{
@@ -51,7 +56,11 @@ def read_access(config: Config) -> ReadAccess:
         ) as admin:
             [topic] = admin.describe_topics([TOPIC])
     except (KafkaError, OSError, ValueError):
-        return ReadAccess.UNKNOWN
+        return SegmentTopic(ReadAccess.UNKNOWN)
+    return SegmentTopic(_access(topic), str(topic.get("topic_id", "")))
+
+
+def _access(topic: Mapping[str, Any]) -> ReadAccess:
     match topic["error_code"]:
         case clients.TOPIC_NOT_ALLOWED:
             return ReadAccess.HIDDEN

@@ -33,6 +33,9 @@ KEPT: Final = 0.8
 TRIED_AGAIN_AFTER_S: Final = 5.0
 """While nobody gives a new token, and the last one is still good."""
 
+MOST_LOGINS: Final = 512
+"""Logins that are kept of one process: more than it has clusters."""
+
 ANSWERS_WITHIN_S: Final = 5.0
 _ANSWER_AT_MOST: Final = 1 << 20
 
@@ -106,7 +109,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         return self._extensions
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=MOST_LOGINS)
 def provider_of(oauth: OAuth) -> TokenProvider:
     """The provider for these settings: one for all clients of the process.
 

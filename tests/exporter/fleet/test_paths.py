@@ -75,6 +75,17 @@ def test_probes_name_each_cluster_that_is_not_fresh_and_each_that_stands_still()
     )  # fmt: skip
 
 
+def test_an_error_is_said_to_whoever_may_see_it():
+    """It may name topics and hosts."""
+    error = "bus kafka-7:9092: Not authorized to access topics: secret"
+    fleet = a_fleet(ORDERS, replace(PAYMENTS, broken=lambda: error))
+    rows = fleet.get("/api/v1/fleet").json()["clusters"]
+    assert error in next(row for row in rows if row["cluster"] == "payments")["why_not_up"]
+    for path in ("/healthz", "/-/ready", "/clusters/payments/healthz"):
+        assert "its snapshots cannot be read: the log says why" in fleet.get(path).text
+        assert "secret" not in fleet.get(path).text
+
+
 def test_prometheus_finds_a_target_for_each_cluster_with_its_labels():
     answer = a_fleet(ORDERS, PAYMENTS).get("/api/v1/http_sd", headers={"Host": "exporter:9410"})
     assert answer.json() == [
@@ -113,6 +124,14 @@ def test_who_shows_no_token_sees_probes_alone_at_the_root_and_below():
             assert answer.headers["x-content-type-options"] == "nosniff"
             with_token = {"Authorization": "Bearer secret"}
             assert fleet.get(below + path, headers=with_token).status_code in (200, 404)
+
+
+def test_who_shows_no_token_learns_no_names_of_clusters():
+    fleet = a_fleet(ORDERS, access=AccessConfig(token="secret"), mcp_token="other")
+    for path in ("healthz", "mcp", "", "api/v1/summary"):
+        answer = fleet.get(f"/clusters/none/{path}")
+        assert answer.status_code == (404 if path == "healthz" else 401)
+        assert "orders" not in answer.text
 
 
 def test_plans_are_for_operators_below_a_cluster_as_well():

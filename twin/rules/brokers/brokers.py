@@ -35,6 +35,9 @@ def brokers_changed(was: Earlier[Brokers], now: Brokers) -> Iterator[Occurrence]
     """Brokers that came, went, were fenced, or stopped answering."""
     if not len(was.broker) or now is was:
         return
+    compared = ("broker", "fenced", "answered")
+    if all(np.array_equal(getattr(was, name), getattr(now, name)) for name in compared):
+        return
     for broker in np.setdiff1d(now.broker, was.broker).tolist():
         yield _occurrence(broker, "broker_registered", "registered")
     for broker in np.setdiff1d(was.broker, now.broker).tolist():

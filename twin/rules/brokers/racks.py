@@ -19,7 +19,7 @@ def racks_of(brokers: Brokers, broker: Array) -> Int64:
     """The place in ``rack_names`` of each broker, any shape; UNKNOWN without a rack."""
     place = {name: i for i, name in enumerate(rack_names(brokers))}
     racks = [*(place.get(str(rack), UNKNOWN) for rack in brokers.rack), UNKNOWN]
-    return np.array(racks, np.int64)[keys.find_sorted(brokers.broker, broker)]
+    return np.array(racks, np.int64).take(keys.find_sorted(brokers.broker, broker))
 
 
 @risk(

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.arrays import keys
 from twin.arrays.slots import any_slot, count_slots, in_slots
 from twin.declarations.declare import gauge, other_elections, rule
 from twin.declarations.results import ByBroker, KnownValues
@@ -26,7 +27,7 @@ from twin.declarations.table import (
 )
 from twin.kafka.election import ElectionKind, ElectionState, Outcome, Slots, elect, pick_slot
 from twin.rules.election.ballots import Ballot, in_isr
-from twin.rules.partitions.leaders import Roles, has_flag
+from twin.rules.partitions.leaders import Roles, assigned_brokers, has_flag
 from twin.rules.partitions.topic_configs import (
     ControllerMinIsr,
     TopicConfigs,
@@ -105,7 +106,7 @@ def candidates(
     able = roles.is_assigned & ~roles.is_offline
     if len(brokers.broker):
         is_active = brokers.listed & (brokers.fenced != 1)
-        able &= np.isin(assignment.broker, brokers.broker[is_active])
+        able &= keys.find_sorted(brokers.broker[is_active], assignment.broker) != UNKNOWN
     last = has_flag(replicas.replica_flags, ReplicaFlags.LAST_KNOWN_ELR) & roles.is_assigned
     sole = count_slots(last) == 1
     return Candidates(able, last & in_slots(sole, last.shape[1]))
@@ -189,7 +190,7 @@ def state_without(
     led_by_lost = any_slot(roles.is_leader & lost_replicas)
     leader = np.where(led_by_lost, NO_BROKER, partitions.leader).astype(np.int32)
     return ElectionState(
-        broker=_assigned_brokers(electorate),
+        broker=assigned_brokers(electorate.assignment, roles),
         acceptable=electorate.candidates.is_acceptable & ~lost_replicas,
         in_isr=left,
         in_elr=elr,
@@ -205,7 +206,7 @@ def state_as_it_is(electorate: Electorate, in_sync: Slots | None = None) -> Elec
     """
     roles = electorate.roles
     return ElectionState(
-        broker=_assigned_brokers(electorate),
+        broker=assigned_brokers(electorate.assignment, roles),
         acceptable=electorate.candidates.is_acceptable,
         in_isr=in_isr(roles) if in_sync is None else in_sync,
         in_elr=roles.in_elr & roles.is_assigned,
@@ -246,10 +247,6 @@ def by_outcome(
 
 NOBODY: Final = Outcome.NONE.name.lower()
 """Outcome and coverage, as labels, where nobody leads."""
-
-
-def _assigned_brokers(electorate: Electorate) -> Int32:
-    return np.where(electorate.roles.is_assigned, electorate.assignment.broker, NO_BROKER)
 
 
 def _last_known_leaders(electorate: Electorate) -> Int32:

@@ -30,6 +30,7 @@ from typing import Final
 import numpy as np
 
 from twin.arrays import keys
+from twin.arrays.slots import set_slots
 from twin.declarations.declare import rule
 from twin.declarations.signature import Before, Earlier
 from twin.declarations.table import (
@@ -93,7 +94,7 @@ def isr_shrinks(
     """The shrinks of the window: earlier ones, those of this cycle, and those that logs report."""
     now_ms, in_log_alone = it.cycle.observed_at_ms, latest.at_ms == latest.logged_at_ms
     recent = (latest.at_ms < now_ms) & (now_ms - latest.at_ms <= SHRINK_WINDOW_MS)
-    row, slot = np.nonzero(was_member.in_isr & ~it.roles.in_isr & it.roles.is_assigned)
+    row, slot = set_slots(was_member.in_isr & ~it.roles.in_isr & it.roles.is_assigned)
     shrinks = _earlier(it, latest.pick(recent & ~in_log_alone))
     if len(row):
         new = _of_this_cycle(it, row, slot)

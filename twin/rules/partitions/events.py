@@ -36,6 +36,9 @@ def reassigned(
     roles: Roles,
 ) -> Iterator[Occurrence]:
     """The partition has replicas on other brokers, or in another order."""
+    is_same = np.array_equal(was_assignment.broker, assignment.broker)
+    if is_same and np.array_equal(was.assigned, now.assigned):
+        return
     before, after = assigned_brokers(was_assignment, was_roles), assigned_brokers(assignment, roles)
     width = max(before.shape[1], after.shape[1])
     before, after = (

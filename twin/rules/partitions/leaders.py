@@ -59,9 +59,9 @@ class Leaders(PartitionTable, kind="leaders", on_demand=_COPY):
 
     def values_of(self, values: Array) -> Array:
         """[P] the leader's value of a [P, R] array, UNKNOWN where no slot leads."""
-        row = np.flatnonzero(self.slot != UNKNOWN)
-        leader_values = np.full(len(self.slot), UNKNOWN, values.dtype)
-        leader_values[row] = values[row, self.slot[row]]
+        place = np.arange(0, values.size, values.shape[1]) + self.slot
+        leader_values: Array = values.ravel().take(place, mode="clip")
+        leader_values[self.slot == UNKNOWN] = UNKNOWN
         return leader_values
 
 
@@ -238,4 +238,6 @@ def isr(assignment: Assignment, roles: Roles) -> list[list[int]]:
 
 def assigned_brokers(assignment: Assignment, roles: Roles) -> Int32:
     """[P, R] brokers of the assigned replicas, NO_BROKER elsewhere."""
+    if roles.is_assigned.all():
+        return assignment.broker
     return np.where(roles.is_assigned, assignment.broker, NO_BROKER)

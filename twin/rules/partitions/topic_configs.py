@@ -210,8 +210,10 @@ def controller_min_isr(
 
     Source: ReplicationControlManager.getTopicEffectiveMinIsr, Kafka 4.3.
     """
-    first = np.searchsorted(index.topic_index, index.topic_index)
-    return ControllerMinIsr(_capped(configs.min_insync_replicas, partitions.assigned[first]))
+    first = np.flatnonzero(np.diff(index.topic_index, prepend=UNKNOWN))
+    counts = np.diff(first, append=len(index.topic_index))
+    replicas = np.repeat(partitions.assigned[first], counts)
+    return ControllerMinIsr(_capped(configs.min_insync_replicas, replicas))
 
 
 def _capped(configured: Int64, replicas: UInt8) -> Int32:

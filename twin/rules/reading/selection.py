@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import keys, plain
-from twin.arrays.slots import any_slot
+from twin.arrays.slots import any_slot, in_slots, over_slots
 from twin.declarations.declare import api_field, gauge, rule
 from twin.declarations.signature import NowMs
 from twin.declarations.table import (
@@ -44,6 +44,7 @@ from twin.tables.enums import ReplicaSelector
 from twin.tables.state import Assignment, Brokers, Partitions, Replicas
 
 _NEVER: Final = np.int64(1) << 62
+_LEAST: Final = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +169,14 @@ def is_warm_at(offset: Int64, replicas: Replicas) -> Bool:
 
 
 def _best(views: ReplicaViews, candidates: Bool) -> Int32:
-    """[P] of those, the broker with the highest log end, the latest caught up, the highest id."""
-    ranks = (views.broker, -views.since_caught_up_ms, views.log_end_offset, candidates)
-    best = np.lexsort(ranks, axis=1)[:, -1]
-    return views.broker[np.arange(len(best)), best]
+    """[P] of those, the broker with the highest log end, the latest caught up, the highest id.
+
+    Each row has a candidate.
+    """
+    for rank in (views.log_end_offset, -views.since_caught_up_ms):
+        best = over_slots(np.maximum, np.where(candidates, rank, _LEAST))
+        candidates = candidates & (rank == in_slots(best, rank.shape[1]))
+    return over_slots(np.maximum, np.where(candidates, views.broker, NO_BROKER))
 
 
 def _leader(views: ReplicaViews) -> Int32:

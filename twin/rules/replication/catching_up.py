@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from twin.arrays import keys
+from twin.arrays.slots import in_slots, set_slots
 from twin.declarations.declare import Alert, gauge, risk, rule
 from twin.declarations.signature import Before, Lazy, NowMs
 from twin.declarations.table import (
@@ -112,8 +113,9 @@ def catching_up(
     now_ms: NowMs,
 ) -> CatchingUp:
     """The followers outside the ISR on live brokers, of partitions that have a leader."""
-    outside = (partitions.leader != NO_BROKER)[:, None] & roles.is_assigned & ~roles.is_leader
-    row, slot = np.nonzero(outside & ~roles.in_isr & ~roles.is_offline)
+    outside = in_slots(partitions.leader != NO_BROKER, roles.is_leader.shape[1])
+    outside &= roles.is_assigned & ~roles.is_leader
+    row, slot = set_slots(outside & ~roles.in_isr & ~roles.is_offline)
     if not len(row):
         return CatchingUp.empty()
     broker = assignment.broker[row, slot]

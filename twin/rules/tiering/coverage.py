@@ -18,7 +18,7 @@ from typing import Final, TypedDict
 import numpy as np
 
 from twin.arrays.alignment import in_present_slots
-from twin.arrays.slots import any_slot, in_slots, over_slots
+from twin.arrays.slots import any_slot, in_slots, over_slots, set_slots
 from twin.declarations.declare import Alert, Occurrence, api_field, event, gauge, risk, rule
 from twin.declarations.results import ByBroker
 from twin.declarations.signature import Before, Earlier
@@ -263,8 +263,9 @@ def coverage_changed(
     before = in_present_slots(
         assigned_brokers(was_assigned, was_roles), brokers, was_cold, fill=False
     )
-    changed = (before != now_cold) & roles.is_assigned & both[:, None]
-    for row, slot in np.argwhere(changed).tolist():
+    rows, slots = set_slots((before != now_cold) & roles.is_assigned)
+    is_change = both[rows]
+    for row, slot in zip(rows[is_change].tolist(), slots[is_change].tolist(), strict=True):
         broker = int(assigned.broker[row, slot])
         if now_cold[row, slot]:
             text = f"{{p}}: replica {broker} holds too little local log to lead"

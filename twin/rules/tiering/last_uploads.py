@@ -51,17 +51,15 @@ def last_uploads(
     before: Before[LastUploads], leaders: Leaders, configs: TopicConfigs
 ) -> LastUploads:
     """The table as it was, unless some remote log has grown."""
-    tiered = np.flatnonzero(configs.remote_storage == 1)
-    ends = remote_ends(leaders, tiered)
-    is_further = ends > before.end_offset[tiered]
-    row = tiered[is_further]
+    ends = remote_ends(leaders)
+    row = np.flatnonzero((ends > before.end_offset) & (configs.remote_storage == 1))
     if not len(row):
         return before
     end, at_ms, pause_ms, per_s = (values.copy() for values in before.values())
     is_upload = (end[row] != UNKNOWN) & (leaders.last_tiered_offset[row] != UNKNOWN)
-    records = ends[is_further][is_upload] - end[row][is_upload]
-    end[row] = ends[is_further]
     uploaded = row[is_upload]
+    records = ends[uploaded] - end[uploaded]
+    end[row] = ends[row]
     now_ms = leaders.sampled_at_ms[uploaded]
     took_ms = np.where(at_ms[uploaded] != UNKNOWN, now_ms - at_ms[uploaded], UNKNOWN)
     per_s[uploaded] = _average(per_s[uploaded], records, took_ms)

@@ -77,19 +77,19 @@ def suspect_offsets(
     """Offsets that the leader does not report are unknown; Ry is the log start while nothing is
     uploaded."""
     answered = leaders.sampled_at_ms == cycle.observed_at_ms
-    row = np.flatnonzero(answered & (configs.remote_storage == 1))
-    local_start, start = leaders.local_log_start_offset[row], leaders.log_start_offset[row]
+    local_start, start = leaders.local_log_start_offset, leaders.log_start_offset
     offsets = SuspectOffsets(
-        row=row.astype(np.int32),
-        leader=partitions.leader[row],
-        leader_epoch=partitions.leader_epoch[row],
+        row=np.arange(len(start), dtype=np.int32),
+        leader=partitions.leader,
+        leader_epoch=partitions.leader_epoch,
         local_start=local_start,
-        stable=leaders.last_stable_offset[row],
-        end=leaders.log_end_offset[row],
+        stable=leaders.last_stable_offset,
+        end=leaders.log_end_offset,
         gap_end=np.where((start != UNKNOWN) & (local_start > start), local_start, UNKNOWN),
-        remote_end=remote_ends(leaders, row),
+        remote_end=remote_ends(leaders),
     )
-    return offsets.pick(_disorder(offsets, offsets) != 0)
+    is_suspect = _disorder(offsets, offsets) != 0
+    return offsets.pick(is_suspect & answered & (configs.remote_storage == 1))
 
 
 @rule
@@ -115,8 +115,10 @@ def _disorder(new: SuspectOffsets, old: SuspectOffsets) -> UInt8:
         (Disorder.STABLE_BELOW_REMOTE_END, new.stable, old.remote_end),
         (Disorder.REMOTE_END_BELOW_LOCAL_START, new.remote_end, old.gap_end),
     ):
-        is_compared = (larger != UNKNOWN) & (smaller != UNKNOWN)
-        disorder |= (is_compared & (larger < smaller)) * np.uint8(flag)
+        is_wrong = larger < smaller
+        if is_wrong.any():  # mostly none is
+            is_wrong &= (larger != UNKNOWN) & (smaller != UNKNOWN)
+            disorder |= is_wrong * np.uint8(flag)
     return disorder
 
 

@@ -88,7 +88,7 @@ def has_nothing_uploaded(leaders: Leaders, row: Rows | slice = slice(None)) -> B
     return says_pending | (pending == PendingUpload.NOTHING_TIERED)
 
 
-def remote_ends(leaders: Leaders, row: Rows) -> Int64:
+def remote_ends(leaders: Leaders, row: Rows | slice = slice(None)) -> Int64:
     """[N] the offset after the last one in remote storage: the log start where nothing is there.
 
     Unknown where the leader does not say. It is below the log start where records were deleted that

@@ -159,13 +159,17 @@ def lags_retention(
 
     It is also LATE times what may wait: the segment that is written, and the delay of uploads.
     """
-    records = lag.upload_lag_records
     kept_bytes, kept_ms = configs.local_retention_bytes, configs.local_retention_ms
     with np.errstate(invalid="ignore"):
         by_bytes = (kept_bytes > 0) & (lag.upload_lag_bytes >= NEARLY * kept_bytes)
         by_time = (kept_ms > 0) & (waits.waited_ms >= NEARLY * kept_ms)
-    is_late = records >= LATE * records_that_may_wait(waits, growth, sizes, configs)
-    return (configs.remote_storage == 1) & is_late & (by_bytes | by_time)
+    lags: Bool = (configs.remote_storage == 1) & (by_bytes | by_time)
+    row = np.flatnonzero(lags)  # few: only of these it is asked what may wait
+    may_wait = records_that_may_wait(
+        waits.take(row), growth.take(row), sizes.take(row), configs.take(row)
+    )
+    lags[row] = lag.upload_lag_records[row] >= LATE * may_wait
+    return lags
 
 
 def records_that_may_wait(

@@ -108,7 +108,8 @@ def is_unreachable(configs: TopicConfigs) -> Bool:
 )
 def stays_cold(coverage: ReplicaCoverage, roles: Roles, configs: TopicConfigs) -> Bool:
     """The partition has a cold replica that waiting does not help."""
-    return any_slot(is_cold(coverage, roles)) & is_unreachable(configs)
+    unreachable = is_unreachable(configs)
+    return unreachable & any_slot(is_cold(coverage, roles)) if unreachable.any() else unreachable
 
 
 @gauge(

@@ -31,6 +31,7 @@ _RAN_S: Final = 600.0
 _PASSING: Final = {
     "Python worker failed to connect back": "Spark waits 10 s",
     ": TimeoutException: ": "a broker does not answer, or a partition has no leader",
+    "UnknownTopicOrPartitionException": "a topic of the bus was deleted, and is made anew",
 }
 """Parts of the line that says why a query has ended, and what to say beside it."""
 

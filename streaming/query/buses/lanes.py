@@ -1,0 +1,116 @@
+"""Which clusters share a query, and where each query has its checkpoint.
+
+A batch has a fixed cost, so small clusters of a bus share one. A large cluster has a query of its
+own: in a shared batch, the small ones would wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from streaming.bus.shards import SHARDS_FOR_CORES
+from streaming.query.state.checkpoint import location
+from streaming.query.state.folder import Folder
+from streaming.runtime.config import Config
+from streaming.runtime.configuration.secret_keys import masked
+
+LARGE_FROM_SHARDS: Final = SHARDS_FOR_CORES
+"""One of more than 37 500 replicas: its cycle takes as long as those of many small clusters."""
+
+_OWNER: Final = "bus"
+"""A file in the checkpoint: the bus whose shared query has the checkpoint itself."""
+
+_BUSES: Final = "buses"
+_CLUSTERS: Final = "clusters"
+
+
+class Bus(NamedTuple):
+    """What clusters of one bus have in common."""
+
+    bootstrap: str
+    client: str  # as JSON
+
+    @classmethod
+    def of(cls, config: Config) -> Bus:
+        """The bus of a cluster."""
+        client = msgspec.json.encode(config.bus_client, order="sorted").decode()
+        return cls(config.bus_bootstrap, client)
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder, which stays when a secret changes."""
+        client = msgspec.json.encode(masked(msgspec.json.decode(self.client)))
+        digest = blake2b(f"{self.bootstrap} ".encode() + client, digest_size=6).hexdigest()
+        return f"{quote(self.bootstrap.partition(',')[0], safe='')}-{digest}"
+
+
+class Lane(NamedTuple):
+    """A query: of the small clusters of a bus, or of one large cluster."""
+
+    bus: Bus
+    cluster: str = ""  # the large one
+
+
+def by_bus(configs: Iterable[Config]) -> dict[Bus, list[Config]]:
+    """The clusters of each bus, in the order in which they are configured."""
+    found: dict[Bus, list[Config]] = {}
+    for config in configs:
+        found.setdefault(Bus.of(config), []).append(config)
+    return found
+
+
+def by_lane(known: Iterable[Config], *, is_fleet: bool) -> dict[Lane, list[Config]]:
+    """The clusters of each query.
+
+    Args:
+        known: the clusters, with their numbers of shards.
+        is_fleet: there may be several clusters.
+    """
+    found: dict[Lane, list[Config]] = {}
+    for config in known:
+        is_large = is_fleet and config.bus.shards >= LARGE_FROM_SHARDS
+        lane = Lane(Bus.of(config), config.cluster.name if is_large else "")
+        found.setdefault(lane, []).append(config)
+    return found
+
+
+class Checkpoints:
+    """The folders of the queries in one checkpoint.
+
+    The query that small clusters share has the checkpoint itself, as that of a single cluster.
+    Queries of other buses, and of large clusters, have folders in it.
+    """
+
+    def __init__(
+        self, spark: SparkSession, checkpoint: str, buses: Sequence[Bus], *, is_fleet: bool
+    ) -> None:
+        """Find or decide which of the buses has the checkpoint itself.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be used.
+        """
+        self._base = location(checkpoint)
+        self._owner = buses[0].folder
+        if not is_fleet:
+            return
+        folder = Folder(spark, self._base)
+        if folder.written_at_ms(_OWNER) is not None:
+            written = folder.read(_OWNER).decode()
+            own = Folder(spark, f"{self._base}/{_BUSES}/{self._owner}")
+            if len(buses) > 1 or own.names():  # else the only bus has got other addresses
+                self._owner = written
+        folder.write(_OWNER, self._owner.encode())
+
+    def of(self, lane: Lane) -> str:
+        """The checkpoint of a query, as Spark takes it."""
+        if lane.cluster:
+            return f"{self._base}/{_CLUSTERS}/{quote(lane.cluster, safe='')}"
+        if lane.bus.folder == self._owner:
+            return self._base
+        return f"{self._base}/{_BUSES}/{lane.bus.folder}"
