@@ -12,10 +12,10 @@ const to = name => `clusters/${encodeURIComponent(name)}/`;
 
 /** Props: `row`; `without`, the label that its group has said. */
 export function Row({ row, without }) {
+  const about = [sizeOf(row), ...Object.values(row.labels)].join(" · ");
   return html`<tr role="row" class=${row.up ? "" : row.risks ? "old" : "old blank"}>
     <th scope="row" role="rowheader"><${Mark} severity=${row.severity} />
-      <a class="to-cluster" href=${to(row.cluster)} title=${[sizeOf(row), ...Object.values(row.labels)].join(" · ")}
-        >${row.cluster}</a><${Labels} labels=${row.labels} without=${without} /></th>
+      <a class="to-cluster" href=${to(row.cluster)} title=${about}>${row.cluster}</a><${Labels} labels=${row.labels} without=${without} /></th>
     <td role="cell" class="said" title=${row.sentence}><span>${withShortTimes(row)}</span></td>
     <td role="cell" class=${`of-risks ${stateOfRisks(row)}`}><${Risks} row=${row} /></td>
     <${Cell} name="broker lost" of=${brokerLoss(row)} />
