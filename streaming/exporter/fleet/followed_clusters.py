@@ -71,6 +71,7 @@ class FollowedClusters:
         self._refused: dict[str, UserError] = {}  # clusters that could not be served lately
         self._buses: dict[Hashable, BusReading] = {}
         self._apart: list[BusReading] = []
+        self._changing = threading.Lock()
         self._is_started = False
         self._ended, self._touched_at_s = threading.Event(), 0.0
         self._thread = threading.Thread(target=self._run, name="following", daemon=True)
@@ -203,12 +204,14 @@ class FollowedClusters:
         for reading in readings:
             bus = self._new_bus()
             bus.put(reading)
-            self._apart.append(bus)
+            with self._changing:
+                self._apart.append(bus)
 
     def _end_idle_buses(self) -> None:
-        idle = [bus for bus in self._all_buses if not bus.wanted]
-        self._buses = {key: bus for key, bus in self._buses.items() if bus not in idle}
-        self._apart = [bus for bus in self._apart if bus not in idle]
+        with self._changing:
+            idle = [bus for bus in self._all_buses if not bus.wanted]
+            self._buses = {key: bus for key, bus in self._buses.items() if bus not in idle}
+            self._apart = [bus for bus in self._apart if bus not in idle]
         for bus in idle:
             bus.stop()
 
