@@ -42,6 +42,9 @@ class Below:
         """Answer a request."""
         path = scope["path"].removeprefix(scope["root_path"])
         name, slash, _ = path.removeprefix("/").partition("/")
+        if not name:
+            await RedirectResponse("../")(scope, receive, send)
+            return
         try:
             application = self._application(name)
         except RefusedError as refused:
