@@ -1,68 +1,85 @@
-"""Appends batches of the bus's records to the archive, in the driver of its query."""
+"""Gives each cluster its part of a batch, in the driver of the query.
+
+With several clusters, one whose tables cannot be written, or that takes long, owes the batch: the
+query goes on for the others, and it takes what it owes with a later batch.
+"""
 
 from __future__ import annotations
 
-import json
 import threading
-import time
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import structlog
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from streaming.archive import own_metrics as own
-from streaming.bus import bus_topics
-from streaming.bus.observed import observations
-from streaming.bus.record import Record
-from streaming.bus.snapshots import recent_records
-from streaming.history.archive.delta import ArchiveTables
-from streaming.history.archive.feed import Feed
-from streaming.history.archive.gap_filling import Filler
-from streaming.history.archive.row_layout import WRITTEN_IN_ORDER, hour_of
-from streaming.query.kafka_options import kafka_options
-from streaming.query.state.checkpoint import location
-from streaming.query.state.offset_log import offset_log
+from streaming.archive.bus_records import BusRecords, columns
+from streaming.archive.cluster_batches import ClusterBatches
+from streaming.archive.owed import Owed
+from streaming.query.state.folder import Folder
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
-from streaming.runtime.liveness import touch_liveness_file
-from streaming.runtime.plugins import catalog_of
 from streaming.runtime.program_metrics import ProgramMetrics
+from streaming.runtime.threads.workers import Workers
+
+LATE_AFTER_S: Final = 10.0
+"""The least patience with a cluster; by default the next batch is due after a minute."""
+
+_OWED: Final = "owed"
 
 log = structlog.get_logger("archive")
 
 
-def columns(rows: DataFrame) -> DataFrame:
-    """The columns of records that a batch needs."""
-    return rows.select(
-        "topic", "partition", "offset", "key", "value",
-        F.unix_millis("timestamp").alias("timestamp_ms"),
-    )  # fmt: skip
-
-
 class Batches:
-    """Takes batches of the bus and appends their rows. ``failure`` is why the last one was not."""
+    """Takes the batches of one bus. ``failure`` is why the last one was not taken."""
 
     def __init__(
-        self, spark: SparkSession, config: Config, tables: ArchiveTables, metrics: ProgramMetrics
+        self,
+        spark: SparkSession,
+        checkpoint: str,
+        metrics: Mapping[str, ProgramMetrics],
+        patience_s: float,
+        *,
+        is_fleet: bool,
     ) -> None:
-        self._spark, self._config, self._tables = spark, config, tables
-        self._metrics, self._topics = metrics, bus_topics.topics(config)
-        catalog, cluster, shards = catalog_of(config), config.cluster.name, config.bus.shards
-        filler = Filler(
-            catalog, cluster, shards, tables, partial(observations, config),
-            partial(touch_liveness_file, config.health.folder, "archive"),
-        )  # fmt: skip
-        self._feed = Feed(
-            catalog, cluster, shards, config.archive.measurements_ms,
-            tables.newest_cycles(), tables.newest_events(), filler,
-        )  # fmt: skip
+        """
+        Args:
+            spark: the session.
+            checkpoint: of the query, as Spark takes it.
+            metrics: by the name of each cluster; more may come.
+            patience_s: how long a cluster may take before others go on without it.
+            is_fleet: there may be several clusters, and an error of one is none of others.
+        """
+        self._spark, self._checkpoint = spark, checkpoint
+        self._metrics, self._is_fleet = metrics, is_fleet
+        self._workers = Workers(max(patience_s, LATE_AFTER_S))
+        self._clusters: dict[str, tuple[Config, ClusterBatches]] = {}
+        self._said: dict[str, str] = {}
         self._writer, self._is_named = "", threading.Event()
-        self._is_seeded = False
-        self._hour = ""
         self.failure: UserError | None = None
+
+    def watch(self, configs: Iterable[Config]) -> None:
+        """Archive these clusters from now on; those that are as before continue.
+
+        Raises:
+            ArchiveError: the tables of the only cluster cannot be used.
+            CheckpointError: the checkpoint cannot be used.
+        """
+        before, self._clusters = self._clusters, {}
+        for config in configs:
+            name = config.cluster.name
+            is_same = name in before and before[name][0] == config
+            self._clusters[name] = before[name] if is_same else (config, self._begun(config))
+
+    def _begun(self, config: Config) -> ClusterBatches:
+        name = config.cluster.name
+        owed = Owed(Folder(self._spark, f"{self._checkpoint}/{_OWED}"), name)
+        bus = BusRecords(self._spark, config, self._checkpoint)
+        made = ClusterBatches(config, bus, owed, self._metrics[name])
+        if not self._is_fleet:
+            made.open()
+        return made
 
     def name(self, writer: str) -> None:
         """Begin: the id of the query, which the checkpoint keeps, makes batch numbers unique."""
@@ -73,89 +90,40 @@ class Batches:
         """Append the rows of a batch, and keep the archive tidy.
 
         Raises:
-            ArchiveError: the archive cannot be written.
+            ArchiveError: the archive of the only cluster cannot be written.
+            CheckpointError: what a cluster owes cannot be written.
         """
         self._is_named.wait()
         try:
-            self._take(columns(rows).toArrow(), batch)
+            self._take(rows, batch)
         except UserError as error:
             self.failure = error
             raise
 
-    def _take(self, records: pa.Table, batch: int) -> None:
-        began_s = time.monotonic()
-        snapshots = _of(records, self._topics.snapshots)
-        self._seed(batch)
-        gaps, filled = self._feed.gaps, self._feed.filled
-        rows = self._feed.take(as_records(snapshots), as_records(_of(records, self._topics.events)))
-        for name, added in rows.items():
-            if self._tables.append(name, added, self._writer, batch):
-                self._metrics.add(own.ROWS, added.num_rows, name)
-        self._metrics.add(own.BATCHES)
-        self._metrics.add(own.GAPS, self._feed.gaps - gaps)
-        self._metrics.add(own.FILLED, self._feed.filled - filled)
-        if self._feed.gaps > gaps:
-            log.warning("gap", shards=self._feed.gaps - gaps, why=self._feed.not_filled)
-        self._metrics.observe(own.BATCH_SECONDS, time.monotonic() - began_s)
-        if self._feed.archived:
-            newest_ms = max(self._feed.archived.values())
-            self._metrics.set(own.NEWEST_AT, newest_ms / 1_000)
-            self._tidy(newest_ms)
-
-    def _tidy(self, newest_ms: int) -> None:
-        """Once an hour: compact what is over, drop what is old."""
-        hour = hour_of(newest_ms)
-        if hour == self._hour:
+    def _take(self, rows: DataFrame, batch: int) -> None:
+        records = columns(rows).toArrow()
+        here = set(records.column("topic").unique().to_pylist())
+        tasks: dict[str, Callable[[], None]] = {
+            name: partial(each.take, records, self._writer, batch)
+            for name, (_, each) in self._clusters.items()
+            if each.owes or not here.isdisjoint(each.topics)
+        }
+        if not self._is_fleet:
+            for task in tasks.values():
+                task()
             return
-        self._hour = hour
-        self._tables.compact(hour)
-        self._tables.drop(hour_of(newest_ms - self._config.archive.retention_ms))
-        for name in WRITTEN_IN_ORDER:
-            self._metrics.set(own.BYTES, self._tables.bytes(name), name)
+        failed = self._workers.run(tasks)
+        for name, error in failed.items():
+            self._clusters[name][1].owe(batch)
+            self._say(name, error)
+        for name in tasks.keys() & self._said.keys() - failed.keys():
+            log.info("archived again", cluster=name)
+            del self._said[name]
 
-    def _seed(self, batch: int) -> None:
-        """Before the first batch after a start, give the feed the snapshots that precede it.
-
-        All partitions of the bus are read, also those without a record in the batch: the messages
-        of a shard are in several partitions.
-        """
-        if self._is_seeded:
-            return
-        self._is_seeded = True
-        if not batch:
-            return
-        checkpoint = location(self._config.query.checkpoint)
-        _, ended = offset_log(self._spark, checkpoint, batch - 1)
-        offsets = ended.get(self._topics.snapshots, {})
-        ends = {int(partition): offset for partition, offset in offsets.items() if offset > 0}
-        if not ends:
-            return
-        back = recent_records(self._config)
-        begins = {partition: max(0, offset - back) for partition, offset in ends.items()}
-        topic = self._topics.snapshots
-
-        def of(offsets: dict[int, int]) -> str:
-            return json.dumps({topic: {str(n): offset for n, offset in offsets.items()}})
-
-        before = (
-            self._spark.read.format("kafka")
-            .options(**kafka_options(self._config.bus_bootstrap, self._config.bus_client))
-            .option("assign", json.dumps({topic: sorted(ends)}))
-            .option("startingOffsets", of(begins))
-            .option("endingOffsets", of(ends))
-            .option("failOnDataLoss", "false")
-            .load()
-        )
-        self._feed.seed(as_records(columns(before).toArrow()))
-
-
-def _of(records: pa.Table, topic: str) -> pa.Table:
-    return records.filter(pc.equal(records.column("topic"), topic))
-
-
-def as_records(rows: pa.Table) -> list[Record]:
-    """Rows of Spark's source as records."""
-    names = ("topic", "partition", "offset", "key", "value", "timestamp_ms")
-    return [
-        Record(*each) for each in zip(*(rows.column(n).to_pylist() for n in names), strict=True)
-    ]
+    def _say(self, name: str, error: Exception) -> None:
+        """Log each cause once."""
+        if self._said.get(name) != str(error):
+            is_bug = not isinstance(error, UserError | TimeoutError)
+            log.error("not archived yet", cluster=name, why=str(error),
+                      exc_info=error if is_bug else None)  # fmt: skip
+        self._said[name] = str(error)

@@ -59,6 +59,7 @@ def settings(config: Config) -> dict[str, Any]:
 def failed(config: Config, error: BaseException) -> BusError:
     """A ``BusError`` from an error of kafka-python, with the address of the bus."""
     section = "bus" if config.bus.bootstrap else "cluster"
-    why = clients.one_line(error, f"{section}.client.{clients.BOOTSTRAP_TIMEOUT}")
+    more_time = f"{section}.client.{clients.BOOTSTRAP_TIMEOUT}"
+    why = clients.one_line(error, more_time, config.bus_bootstrap)
     text = f"bus {config.bus_bootstrap}: {why}"
     return BusError(text, unreachable=isinstance(error, UNREACHABLE))

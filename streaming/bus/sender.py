@@ -89,7 +89,7 @@ class Sender:
             future = self._producer.send(topic, key=message_key, value=value)
         except (KafkaError, ValueError) as error:
             self._on_delivery(size, topic, error)
-            raise BusError(f"bus topic {topic}: {one_line(error)}") from None
+            raise BusError(self._why(topic, error)) from None
         future.add_callback(lambda _: self._on_delivery(size, topic, None))
         future.add_errback(lambda error: self._on_delivery(size, topic, error))
 
@@ -98,8 +98,10 @@ class Sender:
             self._pending_bytes -= size
             if error is not None:
                 self.failures += 1
-                reason = f"bus topic {topic}: {one_line(error)}"
-                self._failed = (self._failed[0] + 1, reason)
+                self._failed = (self._failed[0] + 1, self._why(topic, error))
+
+    def _why(self, topic: str, error: BaseException) -> str:
+        return f"bus topic {topic}: {one_line(error, bootstrap=self._config.bus_bootstrap)}"
 
     def flush(self, deadline_ms: int) -> None:
         """Wait until all buffered messages have arrived.

@@ -106,14 +106,6 @@ def _followed(ctx: click.Context) -> Followed:
     return chosen(ctx).followed()
 
 
-def _of_all_clusters(ctx: click.Context) -> list[Config]:
-    """The same for each cluster, or for the one that ``--cluster`` names."""
-    from streaming.runtime.logs import say_what_wins
-
-    say_what_wins(chosen(ctx).path)
-    return chosen(ctx).configs()
-
-
 @main.command()
 @click.pass_context
 def collector(ctx: click.Context) -> None:
@@ -132,10 +124,8 @@ def query(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         from streaming.query.program import run
-        from streaming.runtime.logs import say_what_wins
 
-        say_what_wins(chosen(ctx).path)
-        run(chosen(ctx).followed())
+        run(_followed(ctx))
 
 
 @query.command()
@@ -149,19 +139,20 @@ def repartition(ctx: click.Context, partitions: int) -> None:
     """
     from streaming.query.state.repartition import repartition as rewrite
 
-    rewrite(_config(ctx), partitions, click.echo)
+    followed = chosen(ctx).followed()
+    rewrite(followed.common, partitions, click.echo, is_fleet=followed.is_fleet)
 
 
 @main.command()
 @click.pass_context
 def archive(ctx: click.Context) -> None:
-    """Write the past of the cluster as tables.
+    """Write the past of all clusters as tables.
 
     It reads snapshots and events from the bus, and writes to archive.path.
     """
     from streaming.archive.program import run
 
-    run(_of_program(ctx))
+    run(_followed(ctx))
 
 
 @main.command()
@@ -172,11 +163,8 @@ def exporter(ctx: click.Context) -> None:
     All of it is read from the snapshots on the bus.
     """
     from streaming.exporter.server import run
-    from streaming.runtime.logs import say_what_wins
 
-    followed = chosen(ctx).followed()
-    say_what_wins(chosen(ctx).path)
-    run(followed)
+    run(_followed(ctx))
 
 
 @main.command()
@@ -343,9 +331,16 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     type=click.Choice(["failover", "cold-leader", "warm-order", "stuck-bootstrap", "slow-leader"]),
     help="Play an incident, print prediction, what Kafka did and a report, and end; repeatable.",
 )
+@click.option(
+    "--clusters",
+    type=click.IntRange(1, 5),
+    default=1,
+    show_default=True,
+    help="Show a fleet: all but the first cluster have one broker.",
+)
 @click.pass_context
 def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metrics_port: int,
-         prometheus_port: int, scripts: tuple[str, ...]) -> None:  # fmt: skip
+         prometheus_port: int, scripts: tuple[str, ...], clusters: int) -> None:  # fmt: skip
     """Show the twin of a local Kafka cluster.
 
     Starts a cluster with tiered storage and traffic, and the twin of it, and shows what the twin
@@ -358,4 +353,11 @@ def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metri
     if chosen(ctx).path is not None:
         raise ConfigError("the demo brings its own configuration: omit --config")
     ports = Ports(port, metrics_port, prometheus_port, prometheus_port + 3)
-    show(home, ports, seconds=seconds, scripts=scripts)
+    if clusters == 1:
+        show(home, ports, seconds=seconds, scripts=scripts)
+        return
+    if scripts:
+        raise ConfigError("--script plays an incident of one cluster: omit --clusters")
+    from streaming.lab.fleet_demo import fleet_demo
+
+    fleet_demo(home, ports, clusters, seconds=seconds)

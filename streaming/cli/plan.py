@@ -33,13 +33,12 @@ from streaming.plans.journal import Journal
 from streaming.plans.judge import judge
 from streaming.plans.order import plan_order
 from streaming.plans.place import DEFAULT_STEPS, MAX_STEPS, plan_place
-from streaming.plans.plan import Plan, PlanError
+from streaming.plans.plan import Origin, Plan, PlanError
 from streaming.plans.plan_data import PlanData
 from streaming.plans.proposed import read_proposal
 from streaming.plans.watch import WatchOptions, watch
 from streaming.questions.answer import Answer, some
 from streaming.questions.parameters import MAX_ROWS
-from streaming.runtime.config import Config
 from streaming.runtime.configuration.chosen import Chosen
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
@@ -124,11 +123,11 @@ def order(
         return plan_order(snapshots.newest(config), now_ms, preferred=preferred)
 
     if not watches:
-        _plan(config, planned, applies, per_minute, out, as_json)
+        _plan(chosen, planned, applies, per_minute, out, as_json)
         return
     if not applies:
         raise PlanError("--watch changes the cluster: give --apply as well")
-    terms = WatchOptions(preferred, per_minute, every / 1_000)
+    terms = WatchOptions(preferred, per_minute, every / 1_000, chosen.of_several)
     stop = threading.Event()
     with on_stop_signal(stop):
         folder = out or FOLDER / f"watch-{config.cluster.name}"
@@ -158,7 +157,7 @@ def demote(
     def planned() -> Plan:
         return plan_demote(snapshots.newest(config), time.time_ns() // 1_000_000, broker)
 
-    _plan(config, planned, applies, per_minute, out, as_json)
+    _plan(chosen, planned, applies, per_minute, out, as_json)
 
 
 @plan.command()
@@ -187,7 +186,7 @@ def place(
     planned = plan_place(snapshots.newest(chosen.config()), time.time_ns() // 1_000_000, most=most)
     _show(planned, as_json)
     if out is not None and planned.changes:
-        _write(planned, out, as_json)
+        _write(planned, out, _origin(chosen), as_json)
 
 
 @plan.command("judge")
@@ -218,20 +217,22 @@ def restore(chosen: Chosen, file: Path, per_minute: int) -> None:
     FILE is the journal of what was applied, or the file restore.json of a plan.
     """
     config = chosen.config()
-    cluster, changed = journal.read(file)
-    if cluster != config.cluster.name:
-        raise PlanError(f"{file} is of cluster {cluster}, not of {config.cluster.name}")
-    stop = threading.Event()
-    folder = file.parent
-    with on_stop_signal(stop), Journal(folder, cluster) as written, Admin(config) as admin:
-        results = Applier(admin, written, RateLimit(per_minute), stop).restore_all(changed.values())
+    origin, changed = journal.read(file)
+    origin.require_name(file, config.cluster.name)
+    stop, of_several = threading.Event(), chosen.of_several
+    with on_stop_signal(stop), Admin(config) as admin:
+        here = admin.origin()
+        origin.require(file, here, of_several=of_several)
+        with Journal(file.parent, here, of_several=of_several) as written:
+            applier = Applier(admin, written, RateLimit(per_minute), stop)
+            results = applier.restore_all(changed.values())
     if not results:
         click.echo("nothing is left to restore")
     _report(results, written.path)
 
 
 def _plan(
-    config: Config, planned: Callable[[], Plan], applies: bool, per_minute: int, out: Path | None,
+    chosen: Chosen, planned: Callable[[], Plan], applies: bool, per_minute: int, out: Path | None,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Print a plan, write its files, and apply it if that is asked for."""
@@ -239,28 +240,47 @@ def _plan(
     _show(first, as_json)
     if not first.changes:
         return
-    if out is not None or applies:
-        folder = out or FOLDER / f"{first.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-        _write(first, folder, as_json)
     if not applies:
+        if out is not None:
+            _write(first, out, _origin(chosen), as_json)
         click.echo("nothing was changed: --apply does it", err=as_json)
         return
+    folder = out or FOLDER / f"{first.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     stop = threading.Event()
-    with (
-        on_stop_signal(stop),
-        Journal(folder, first.cluster) as written,
-        Admin(config) as admin,
-    ):
-        try:
-            results = Applier(admin, written, RateLimit(per_minute), stop).apply_all(first, planned)
-        except UserError as error:
-            raise PlanError(f"{error}; what was done is in {written.path}") from None
+    with Admin(chosen.config()) as admin:
+        origin = admin.origin()
+        _write(first, folder, origin, as_json)
+        with (
+            on_stop_signal(stop),
+            Journal(folder, origin, of_several=chosen.of_several) as written,
+        ):
+            try:
+                applier = Applier(admin, written, RateLimit(per_minute), stop)
+                results = applier.apply_all(first, planned)
+            except UserError as error:
+                raise PlanError(f"{error}; what was done is in {written.path}") from None
     _report(results, written.path, to_err=as_json)
 
 
-def _write(planned: Plan, folder: Path, as_json: bool) -> None:
+def _origin(chosen: Chosen) -> Origin:
+    """The cluster as it says who it is; only its name where it does not answer and is the only one.
+
+    Raises:
+        PlanError: it does not answer, and is one of several.
+    """
+    config = chosen.config()
+    try:
+        with Admin(config) as admin:
+            return admin.origin()
+    except PlanError:
+        if chosen.of_several:
+            raise
+        return Origin(config.cluster.name)
+
+
+def _write(planned: Plan, folder: Path, origin: Origin, as_json: bool) -> None:
     """Write the files of a plan, and print the commands that use them."""
-    for command in files.write(planned, folder):
+    for command in files.write(planned, folder, origin):
         click.echo(f"  {command}", err=as_json)
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import click
 import msgspec
 
-from streaming.cli.exporter_client import Url, ask
+from streaming.cli.exporter_client import ExporterRefusalError, Url, ask
 from streaming.cli.options import ParameterType
 from streaming.history.moment import Moment, MomentError, moment, time_text
+from streaming.history.report.fleet_model import FleetReport
 from streaming.history.report.model import Report
+from streaming.history.report.writing.fleet_document import rendered_fleet
 from streaming.history.report.writing.render import FORMATS, Format, rendered
 from streaming.history.span import Span
 from streaming.runtime.configuration.chosen import chosen
@@ -27,6 +30,13 @@ class _Summary(msgspec.Struct):
     """The field of the summary that is needed; null if the exporter has no past."""
 
     past: Span | None = None
+
+
+class _Answer(msgspec.Struct):
+    """What reports of a cluster and of a fleet have in common."""
+
+    begin_ms: int
+    end_ms: int
 
 
 class _MomentType(ParameterType):
@@ -64,15 +74,19 @@ _MOMENT = _MomentType()
 def report(begin: Moment | str, end: Moment | str | None, url: str, form: Format) -> None:
     """Say what happened in a span, and why.
 
-    Says what was hurt, what followed from what, what was foretold, what alerted nobody, what people
-    changed, and what is not known. It is written to the standard output.
+    An exporter of several clusters says, without --cluster, which of them had which incident, and
+    whose forecasts were off. Of one cluster it says what was hurt, what followed from what,
+    what was foretold, what alerted nobody, what people changed, and what is not known. It is
+    written to the standard output.
     """
     given = {"from": _text(begin, url)}
     if end is not None:
         given["to"] = _text(end, url)
-    data = ask(url, "report", given, Report, _ANSWER_WITHIN_S)
+    data = ask(url, "report", given, _Answer, _ANSWER_WITHIN_S)
     if form == "json":
         click.echo(msgspec.json.encode(data).decode())
+    elif "clusters" in data:
+        click.echo(rendered_fleet(msgspec.convert(data, FleetReport), form, f"{url}/"), nl=False)
     else:
         console = f"{url}{chosen().below}/"
         click.echo(rendered(msgspec.convert(data, Report), form, console), nl=False)
@@ -86,7 +100,13 @@ def _text(of: Moment | str, url: str) -> str:
     """
     if isinstance(of, Moment):
         return of.text
-    past = msgspec.convert(ask(url, "summary", {}, _Summary), _Summary).past
+    try:
+        past = msgspec.convert(ask(url, "summary", {}, _Summary), _Summary).past
+    except ExporterRefusalError:
+        if chosen().below:
+            raise
+        # Of several clusters, whose pasts do not end at the same moment.
+        return time_text(newest_time_of_day(of, time.time_ns() // 1_000_000))
     if past is None:
         raise MomentError(f"{of} is a time of day, and {url} has no past")
     return time_text(newest_time_of_day(of, past.end_ms))

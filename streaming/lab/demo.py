@@ -86,7 +86,7 @@ query_port = {ports.query}
 {archive}
 """
 
-_ARCHIVE = """
+ARCHIVE = """
 [archive] # the past, so that the exporter answers at=
 path = "{path}"
 trigger_ms = 10000
@@ -134,7 +134,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
     os.environ.update(class_archive.quick_spark() | os.environ)
     stop = threading.Event()
     home = home.resolve()
-    say = _Progress(began)
+    say = Progress(began)
     with contextlib.ExitStack() as stack:
         stack.enter_context(on_stop_signal(stop))
         say("looking for the jars of Kafka and of Spark's connector (fetched once)")
@@ -153,12 +153,12 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         stack.callback(traffic.stop)
         # Scripts are about brokers; a second Spark would slow them down. Their report is made of
         # the observations, which the bus keeps for an hour.
-        archive = home / "twin" / "archive" if not scripts and _reads_archives() else None
+        archive = home / "twin" / "archive" if not scripts and reads_archives() else None
         config = _write_config(home, cluster.layout, ports, archive)
         say("starting collector, tap of the brokers' logs, Spark query and exporter")
         logs = home / "twin" / "logs"
         programs = children(["--config", str(config)], logs, archive=archive is not None)
-        programs += [_tap(cluster.layout, config, logs), *_alerting(home, ports, say)]
+        programs += [tap_of(cluster.layout, config, logs), *alerting(home, ports, say)]
         stack.enter_context(supervised(programs))
         say("making topics, traffic, and a replica that holds little of its log")
         try:
@@ -187,18 +187,20 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
     print("stopped: no process and no port is left", flush=True)
 
 
-def _tap(cluster: ClusterLayout, config: Path, logs: Path) -> Child:
+def tap_of(cluster: ClusterLayout, config: Path, logs: Path, *chosen: str) -> Child:
     """One tap for all brokers, since their logs are on one machine.
+
+    With several clusters ``chosen`` are the arguments that name the one.
 
     It reads them from the beginning: a fetch session names all its partitions in its first request.
     """
     inputs = [f"{node}={log}" for node in cluster.ids for log in cluster.logs(node)]
     command = [sys.executable, "-m", "streaming", "--config", str(config), "tap", "follow",
-               "--from-beginning", *inputs]  # fmt: skip
+               *chosen, "--from-beginning", *inputs]  # fmt: skip
     return Child("tap", command, log_file=logs / "tap.log")
 
 
-def _alerting(home: Path, ports: Ports, say: Callable[[str], None]) -> list[Child]:
+def alerting(home: Path, ports: Ports, say: Callable[[str], None]) -> list[Child]:
     """Prometheus and Alertmanager if installed."""
     if not prometheus.available():
         say(prometheus.HOW)
@@ -239,7 +241,7 @@ def _report(since_ms: int, config: Path, home: Path, say: Callable[[str], None])
     )
 
 
-class _Progress:
+class Progress:
     """Prints each stage on a line of its own, with the seconds since the start."""
 
     def __init__(self, began: float) -> None:
@@ -249,7 +251,7 @@ class _Progress:
         print(f"[{time.monotonic() - self._began:5.1f} s] {stage}", flush=True)
 
 
-def _reads_archives() -> bool:
+def reads_archives() -> bool:
     """Whether what reads and writes an archive is installed."""
     return importlib.util.find_spec("deltalake") is not None
 
@@ -266,7 +268,7 @@ def _write_config(
             ports=ports,
             checkpoint=home / "twin" / "checkpoint",
             enough_bytes=ENOUGH_BYTES,
-            archive="" if archive is None else _ARCHIVE.format(path=archive),
+            archive="" if archive is None else ARCHIVE.format(path=archive),
         )
     )
     return path
@@ -275,7 +277,7 @@ def _write_config(
 def _await_up(url: str, home: Path, stop: threading.Event) -> None:
     deadline = Deadline.after_s(FIRST_SNAPSHOT_WITHIN_S)
     while not stop.is_set():
-        answer = _get(f"{url}/api/v1/summary")
+        answer = answer_of(f"{url}/api/v1/summary")
         if answer is not None and answer["up"]:
             return
         if deadline.is_over:
@@ -290,13 +292,13 @@ def _show(
     """Redraw the screen each second; without a terminal, print it every LINE_EVERY_S."""
     live = sys.stdout.isatty()
     while not stop.is_set() and (end is None or not end.is_over):
-        summary, brokers = _get(f"{url}/api/v1/summary"), _get(f"{url}/api/v1/brokers")
-        risky = _get(f"{url}/api/v1/partitions?at_risk=true&limit=12")
+        summary, brokers = answer_of(f"{url}/api/v1/summary"), answer_of(f"{url}/api/v1/brokers")
+        risky = answer_of(f"{url}/api/v1/partitions?at_risk=true&limit=12")
         if summary is None or brokers is None or risky is None:
             text = "the exporter does not answer; it is being started again\n"
         else:
-            text = draw(summary, brokers["brokers"], risky, url, alerts, _typed(home),
-                        cluster.bootstrap, _typed(program()), width_of(sys.stdout))  # fmt: skip
+            text = draw(summary, brokers["brokers"], risky, url, alerts, typed(home),
+                        cluster.bootstrap, typed(program()), width_of(sys.stdout))  # fmt: skip
         print(f"\x1b[H\x1b[J{text}" if live else text, flush=True)
         pause = 1.0 if live else LINE_EVERY_S
         if end is not None:
@@ -311,13 +313,14 @@ def program() -> Path:
     return Path("kafka-twin") if on_path and Path(on_path) == beside else beside
 
 
-def _typed(path: Path) -> str:
+def typed(path: Path) -> str:
     """The path relative to the working directory, if it is below that."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _get(url: str) -> Any:
+def answer_of(url: str) -> Any:
+    """What the exporter answers; None if it does not."""
     try:
         with urllib.request.urlopen(url, timeout=3) as answer:
             return msgspec.json.decode(answer.read())

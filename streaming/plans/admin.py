@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, KafkaError
 
-from streaming.plans.plan import NotAllowed, PlanError, PlannedChange
+from streaming.plans.plan import NotAllowed, Origin, PlanError, PlannedChange
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka import clients
@@ -45,7 +45,7 @@ class Admin:
         Raises:
             PlanError: the cluster cannot be reached.
         """
-        self._bootstrap = config.cluster.bootstrap
+        self._cluster, self._bootstrap = config.cluster.name, config.cluster.bootstrap
         arguments = {
             "request_timeout_ms": _REQUEST_MS,
             **clients.arguments(config.cluster.bootstrap, config.cluster.client, "cluster"),
@@ -53,8 +53,19 @@ class Admin:
         try:
             self._admin = KafkaAdminClient(**arguments)
         except (KafkaError, OSError, ValueError) as error:
-            why = clients.one_line(error, f"cluster.client.{clients.BOOTSTRAP_TIMEOUT}")
+            more_time = f"cluster.client.{clients.BOOTSTRAP_TIMEOUT}"
+            why = clients.one_line(error, more_time, self._bootstrap)
             raise PlanError(f"cluster {self._bootstrap}: {why}") from None
+
+    def origin(self) -> Origin:
+        """The cluster that this changes, as it says who it is now.
+
+        Raises:
+            PlanError: the cluster does not answer.
+        """
+        with self._errors("DESCRIBE"):
+            described = self._admin.describe_cluster()
+        return Origin(self._cluster, described.get("cluster_id") or "")
 
     def read(self, topic: str, partition: int) -> LivePartition | None:
         """The present state of the partition, None if it does not exist.
@@ -137,7 +148,8 @@ class Admin:
                 "kafka-twin check --acls User:NAME prints the command that grants it"
             ) from None
         except (KafkaError, OSError, RuntimeError) as error:
-            raise PlanError(f"cluster {self._bootstrap}: {clients.one_line(error)}") from None
+            why = clients.one_line(error, bootstrap=self._bootstrap)
+            raise PlanError(f"cluster {self._bootstrap}: {why}") from None
 
     def __enter__(self) -> Admin:
         return self

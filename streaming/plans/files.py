@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.plans.plan import Plan, PlanError, PlannedChange
+from streaming.plans.plan import Origin, Plan, PlanError, PlannedChange
 from twin.declarations.table import NO_BROKER
 
 REASSIGNMENT: Final = "reassignment.json"
@@ -21,8 +21,8 @@ ELECTION: Final = "election.json"
 RESTORE: Final = "restore.json"
 
 
-def write(plan: Plan, folder: Path) -> list[str]:
-    """Write the files of a plan, and return the commands that use them.
+def write(plan: Plan, folder: Path, origin: Origin) -> list[str]:
+    """Write the files of a plan for a cluster, and return the commands that use them.
 
     Raises:
         PlanError: the folder holds a plan already, or cannot be written to.
@@ -32,7 +32,7 @@ def write(plan: Plan, folder: Path) -> list[str]:
         if (folder / RESTORE).exists():
             raise PlanError(f"{folder} holds a plan already: choose another --out")
         _write(folder / REASSIGNMENT, reassignment(plan.changes))
-        _write(folder / RESTORE, restoration(plan))
+        _write(folder / RESTORE, restoration(plan, origin))
         elected = to_elect(plan.changes)
         if elected:
             _write(folder / ELECTION, election(elected))
@@ -78,12 +78,13 @@ def election(changes: Iterable[PlannedChange]) -> dict[str, Any]:
     return {"partitions": [{"topic": c.topic, "partition": c.partition} for c in changes]}
 
 
-def restoration(plan: Plan) -> dict[str, Any]:
+def restoration(plan: Plan, origin: Origin) -> dict[str, Any]:
     """The original orders, together with the planned ones."""
     return {
         "version": 1,
         "plan": plan.name,
-        "cluster": plan.cluster,
+        "cluster": origin.cluster,
+        "cluster_id": origin.cluster_id,
         "partitions": [as_json(change) for change in plan.changes],
     }
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from streaming.plans.files import as_json, change_from
-from streaming.plans.plan import Key, PlanError, PlannedChange
+from streaming.plans.plan import Key, Origin, PlanError, PlannedChange
 
 FILE: Final = "journal.jsonl"
 
@@ -24,8 +24,13 @@ Act = Literal["order", "restore"]
 class Journal:
     """Appends to the journal in a folder. Each line is on disk before the method returns."""
 
-    def __init__(self, folder: Path, cluster: str) -> None:
+    def __init__(self, folder: Path, origin: Origin, *, of_several: bool = False) -> None:
         """Open the journal; create it if it does not exist.
+
+        Args:
+            folder: where it is.
+            origin: the cluster that is changed.
+            of_several: the configuration has several clusters.
 
         Raises:
             PlanError: it cannot be written, or belongs to another cluster.
@@ -39,10 +44,13 @@ class Journal:
         except OSError as error:
             raise PlanError(f"{self.path}: {error.strerror}") from None
         if self.path.stat().st_size == 0:
-            self._append({"journal": 1, "cluster": cluster})
-        elif (owner := _header(self.path)["cluster"]) != cluster:
+            self._append({"journal": 1, "cluster": origin.cluster, "cluster_id": origin.cluster_id})
+            return
+        try:
+            _origin(_header(self.path)).require(self.path, origin, of_several=of_several)
+        except PlanError:
             self._file.close()
-            raise PlanError(f"{self.path} is of cluster {owner}, not of {cluster}")
+            raise
 
     def _lock(self) -> None:
         """Lock the file for this process; the system unlocks it when the process ends."""
@@ -78,7 +86,7 @@ def _cut_torn_line(path: Path) -> None:
     os.truncate(path, content.rfind(b"\n") + 1)
 
 
-def read(path: Path) -> tuple[str, dict[Key, PlannedChange]]:
+def read(path: Path) -> tuple[Origin, dict[Key, PlannedChange]]:
     """The cluster, and the changes to restore by partition, from a journal or a restore file.
 
     Several changes of a partition are merged, from its first order to the last planned one.
@@ -92,12 +100,16 @@ def read(path: Path) -> tuple[str, dict[Key, PlannedChange]]:
         raise PlanError(f"{path}: {error.strerror}") from None
     try:
         if text.startswith('{"journal"'):
-            return str(_header(path)["cluster"]), _changed(_lines(text)[1:])
+            return _origin(_header(path)), _changed(_lines(text)[1:])
         value = json.loads(text)
         them = [change_from(each) for each in value["partitions"]]
-        return str(value["cluster"]), {change.key: change for change in them}
+        return _origin(value), {change.key: change for change in them}
     except (KeyError, TypeError, ValueError):
         raise PlanError(f"{path} is neither a journal of a plan nor a restore file") from None
+
+
+def _origin(value: Mapping[str, Any]) -> Origin:
+    return Origin(str(value["cluster"]), str(value.get("cluster_id", "")))
 
 
 def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, PlannedChange]:

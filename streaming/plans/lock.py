@@ -64,7 +64,7 @@ class WatchLock:
                 self._first.topic,
                 **{
                     "group_id": self._group,
-                    "client_id": f"kafka-twin-plan-{socket.gethostname()}-{os.getpid()}",
+                    "client_id": self._name(),
                     "enable_auto_commit": False,
                     "auto_offset_reset": "latest",
                     "session_timeout_ms": SESSION_MS,
@@ -76,6 +76,11 @@ class WatchLock:
             )
         except (KafkaError, OSError, ValueError) as error:
             raise failed(self._config, error) from None
+
+    def _name(self) -> str:
+        """Whom others see in the group."""
+        cluster = self._config.cluster.name
+        return f"kafka-twin-plan-{cluster}-{socket.gethostname()}-{os.getpid()}"
 
     def _refuse_if_taken(self) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +28,50 @@ class PlanError(UserError):
 
 class NotAllowed(PlanError):  # noqa: N818 - said to a person
     """A right is missing: trying again does not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The cluster that a written plan is of: nothing else is ever changed by it.
+
+    Names of topics, ids of brokers, and even Kafka's id of the cluster, are equal in a restored
+    copy. The name in the configuration is not, and what it stands for may change meanwhile.
+    """
+
+    cluster: str  # its name in the configuration
+    cluster_id: str = ""  # Kafka's; empty in files of versions that did not write it
+
+    def require_name(self, path: Path, cluster: str) -> None:
+        """Refuse the file for a cluster of another name.
+
+        Raises:
+            PlanError: it is of another cluster.
+        """
+        if self.cluster != cluster:
+            raise PlanError(f"{path} is of cluster {self.cluster}, not of {cluster}")
+
+    def require(self, path: Path, here: Origin, *, of_several: bool) -> None:
+        """Refuse to use the file on another cluster than its own.
+
+        Args:
+            path: the file, which is of this cluster.
+            here: the cluster that it is used on.
+            of_several: the configuration has several clusters: then its file must say Kafka's id.
+
+        Raises:
+            PlanError: it is of another cluster, or does not say so.
+        """
+        self.require_name(path, here.cluster)
+        if not self.cluster_id and of_several:
+            raise PlanError(
+                f"{path} does not say which Kafka cluster it is of: the configuration has several "
+                "clusters; use it with one that has this cluster alone"
+            )
+        if self.cluster_id and self.cluster_id != here.cluster_id:
+            raise PlanError(
+                f"{path} is of the Kafka cluster {self.cluster_id}, and {here.cluster} is "
+                f"{here.cluster_id or 'one that does not say its id'} now"
+            )
 
 
 @dataclass(frozen=True, slots=True)

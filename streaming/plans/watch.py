@@ -39,6 +39,7 @@ class WatchOptions:
     preferred: bool
     per_minute: int
     every_s: float
+    of_several: bool = False  # the configuration has several clusters
 
 
 def watch(
@@ -55,8 +56,8 @@ def watch(
     """
     with (
         WatchLock(config) as lock,
-        Journal(folder, config.cluster.name) as written,
         Admin(config) as admin,
+        Journal(folder, origin := admin.origin(), of_several=terms.of_several) as written,
         Sender(config) as sender,
     ):
         applier = Applier(admin, written, RateLimit(terms.per_minute), stop)
@@ -64,6 +65,11 @@ def watch(
         while not stop.is_set():
             try:
                 lock.check()
+                if (here := admin.origin()) != origin:
+                    raise PlanError(
+                        f"{config.cluster.bootstrap} is the Kafka cluster {here.cluster_id} now, "
+                        f"and was {origin.cluster_id}: nothing is changed"
+                    )
                 rounds.once(read())
             except (NotAllowed, LockTaken):
                 raise

@@ -166,5 +166,6 @@ def _admin(config: Config) -> KafkaAdminClient:
     try:
         return connect(config, request_timeout_ms=_REQUEST_TIMEOUT_MS)
     except (KafkaError, OSError, ValueError) as error:
-        why = clients.one_line(error, f"cluster.client.{clients.BOOTSTRAP_TIMEOUT}")
+        more_time = f"cluster.client.{clients.BOOTSTRAP_TIMEOUT}"
+        why = clients.one_line(error, more_time, config.cluster.bootstrap)
         raise RequestLogLevelError(f"cluster.bootstrap {config.cluster.bootstrap}: {why}") from None

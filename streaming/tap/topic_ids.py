@@ -90,7 +90,7 @@ class TopicIds:
                 self._admin = connect(self._config)
             topics = self._admin.describe_topics()
         except (KafkaError, OSError, ValueError) as error:
-            self.problem = clients.one_line(error)
+            self.problem = clients.one_line(error, bootstrap=self._config.cluster.bootstrap)
             self.close()
             return
         self.problem, self._asked_at_s = "", now_s

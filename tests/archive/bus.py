@@ -41,12 +41,12 @@ class Cycle(NamedTuple):
 class SimulatedTwin:
     """Simulated shards and the twin's states of them. The same calls give the same cycles."""
 
-    def __init__(self, start_ms: int) -> None:
-        self._start_ms = start_ms
-        self._simulated = [SimulatedShard(SHAPE, 7, CLUSTER, n, SHARDS) for n in range(SHARDS)]
-        self._states = {n: ShardState.empty(CATALOG, CLUSTER, n, SHARDS) for n in range(SHARDS)}
+    def __init__(self, start_ms: int, cluster: str = CLUSTER, seed: int = 7) -> None:
+        self._start_ms, self._cluster = start_ms, cluster
+        self._simulated = [SimulatedShard(SHAPE, seed, cluster, n, SHARDS) for n in range(SHARDS)]
+        self._states = {n: ShardState.empty(CATALOG, cluster, n, SHARDS) for n in range(SHARDS)}
         self._sent: dict[int, tuple[Version, DecodedState]] = {}
-        self._own = empty_cluster(CATALOG, CLUSTER, SHARDS)
+        self._own = empty_cluster(CATALOG, cluster, SHARDS)
         self.cycles: list[Cycle] = []
 
     def cycle(self, of: Sequence[int] = range(SHARDS), is_sent: bool = True) -> Cycle:
@@ -65,7 +65,7 @@ class SimulatedTwin:
                 messages += self._messages(self._states[n]) if is_sent else ()
         self._own, _ = step_cluster(self._own, reported)
         if is_sent:
-            messages += [(key(CLUSTER, -1), part) for part in codec.encode_parts(self._own)]
+            messages += [(key(self._cluster, -1), part) for part in codec.encode_parts(self._own)]
         self.cycles.append(Cycle(messages, observations, {**self._states, -1: self._own}))
         return self.cycles[-1]
 
@@ -73,7 +73,10 @@ class SimulatedTwin:
         version, before = self._sent.get(state.shard, (None, None))
         version, messages = updates.messages_for(state, version, before)
         for part, sent in enumerate(messages):
-            yield key(CLUSTER, state.shard) + updates.place(version.number, part).encode(), sent
+            yield (
+                key(self._cluster, state.shard) + updates.place(version.number, part).encode(),
+                sent,
+            )
         kept = replace(state, judged_at_ms=state.observed_at_ms)
         self._sent[state.shard] = version, DecodedState(kept)
 
@@ -94,6 +97,7 @@ class SimulatedBus:
     observations: list[tuple[int, int, bytes]] = field(default_factory=list)  # time, shard, frames
     states: list[dict[int, ShardState]] = field(default_factory=list)
     own_twin: SimulatedTwin | None = None
+    cluster: str = CLUSTER
 
     def at_ms(self, cycle: int) -> int:
         return self.start_ms + cycle * INTERVAL_MS
@@ -118,10 +122,11 @@ class SimulatedBus:
             self._record(self.records, its_key, value, at_ms)
         self.states.append(done.states)
 
-    def event(self, event_id: str, at_ms: int, kind: str = "leader_moved") -> None:
-        """An event."""
-        event = {"id": event_id, "kind": kind, "cluster": CLUSTER, "at_ms": at_ms, "text": "it is",
-                 "topic": "orders", "partition": 3, "broker": 2}  # fmt: skip
+    def event(self, event_id: str, at_ms: int, kind: str = "leader_moved", **more: object) -> None:
+        """An event; ``more`` are further fields of it."""
+        event = {"id": event_id, "kind": kind, "cluster": self.cluster, "at_ms": at_ms,
+                 "text": "it is", "topic": "orders", "partition": 3, "broker": 2}  # fmt: skip
+        event |= more
         self._record(self.events, b"orders", json.dumps(event).encode(), at_ms)
 
     def _record(self, records: list[Record], its_key: bytes, value: bytes, at_ms: int) -> None:
@@ -147,9 +152,10 @@ class Program:
         tables = ArchiveTables(str(self.folder))
         if self.feed is None:
             self.feed = Feed(
-                CATALOG, CLUSTER, SHARDS, MEASURED_MS, tables.newest_cycles(),
+                CATALOG, self.bus.cluster, SHARDS, MEASURED_MS, tables.newest_cycles(),
                 tables.newest_events(),
-                Filler(CATALOG, CLUSTER, SHARDS, tables, self._observations),
+                Filler(CATALOG, self.bus.cluster, SHARDS, tables, self._observations),
+                tables.events_known_from(),
             )  # fmt: skip
             self.feed.seed(self.bus.records[self.seeded_from : self.taken])
         records = self.bus.records[self.taken : until]
@@ -178,6 +184,6 @@ class Program:
     def past(self) -> ArchivePast:
         """What can be asked about."""
         tables = ArchiveTables(str(self.folder))
-        past = ArchivePast(tables, CATALOG, CLUSTER, INTERVAL_MS)
+        past = ArchivePast(tables, CATALOG, self.bus.cluster, INTERVAL_MS)
         past.look()
         return past

@@ -10,7 +10,7 @@ from deltalake import write_deltalake
 
 from streaming.bus.bus_topics import shard_of
 from streaming.bus.record import key
-from streaming.history.archive import gap_filling
+from streaming.history.archive import delta, gap_filling
 from streaming.history.archive.archive_past import ArchivePast
 from streaming.history.archive.delta import ArchiveTables
 from streaming.history.archive.row_layout import CYCLES, EVENTS, PARTITIONS, PLACE, REPLICAS, TABLES
@@ -119,6 +119,24 @@ def test_events_are_archived_once_however_often_they_come(tmp_path: Path):
         program.past().changes.counted(program.past().span, bus.at_ms(0), bus.at_ms(2), 2).counts
     )
     assert (counts.leader, counts.risk_closed) == (2, 1)
+
+
+def test_events_of_days_ago_that_are_read_again_are_not_archived_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(delta, "_HOURS_COMPACTED", 1)
+    bus = a_bus(12, START_MS)  # the second hour begins with cycle 10
+    program = Program(bus, tmp_path)
+    for event_id, cycle in (("old", 2), ("new", 10)):
+        bus.event(event_id, bus.at_ms(cycle))
+    program.run()
+    program.killed()
+    program.events_taken = 0
+    bus.event("newest", bus.at_ms(11))
+    program.run()
+    rows = ArchiveTables(str(tmp_path)).read(EVENTS)
+    assert rows is not None
+    assert sorted(rows.column("id").to_pylist()) == ["new", "newest", "old"]
 
 
 def test_cycles_whose_observations_expired_are_a_gap(tmp_path: Path):

@@ -6,19 +6,26 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from pathlib import Path
+
 from streaming.archive.program import run
 from streaming.history.archive.delta import ArchiveError
-from streaming.runtime.config import ArchiveConfig, Config
+from streaming.runtime.configuration.following import Followed
 
 
 @pytest.mark.parametrize(
     ("archive", "why"),
     [
-        (ArchiveConfig(), "archive.path: is not set"),
-        (ArchiveConfig(path="s3://bucket/past"), "archive.checkpoint: must be set"),
+        ("", "archive.path: is not set"),
+        ('path = "s3://bucket/past"', "archive.checkpoint: must be set"),
     ],
 )
-def test_it_refuses_in_one_line_what_it_cannot_do(archive: ArchiveConfig, why: str):
+@pytest.mark.parametrize("clusters", ["", "[clusters.a]\n[clusters.b]\n"])
+def test_it_refuses_in_one_line_what_it_cannot_do(
+    tmp_path: Path, archive: str, clusters: str, why: str
+):
+    path = tmp_path / "twin.toml"
+    path.write_text(f"{clusters}[archive]\n{archive}\n")
     with pytest.raises(ArchiveError, match=why) as refused:
-        run(Config(archive=archive))
+        run(Followed(path, {}))
     assert "\n" not in str(refused.value)

@@ -162,6 +162,7 @@ class Transaction:
 @dataclass
 class World:
     topics: dict[str, Topic] = field(default_factory=dict)
+    cluster_id: str = "fake"
     racks: dict[int, str] = field(default_factory=dict)
     advertised: dict[int, tuple[str, int]] = field(default_factory=dict)  # where brokers say to be
     fenced: set[int] = field(default_factory=set)
@@ -294,7 +295,7 @@ class FakeBroker(FakeCoordinator):
                 for b in self.cluster.brokers.values()
                 if b.node not in self.world.fenced
             ],
-            cluster_id="fake",
+            cluster_id=self.world.cluster_id,
             # KRaft names any live broker.
             controller_id=self.world.controller or len(self.asked) % 3 + 1,
             topics=[
@@ -335,7 +336,7 @@ class FakeBroker(FakeCoordinator):
         kind = DescribeClusterResponse.DescribeClusterBroker
         with_fenced = version >= 2 and request.include_fenced_brokers
         return DescribeClusterResponse(
-            cluster_id="fake",
+            cluster_id=self.world.cluster_id,
             controller_id=1,
             authorized_operations=self.world.authorized,
             brokers=[

@@ -14,7 +14,7 @@ from streaming.plans import journal
 from streaming.plans.admin import Admin
 from streaming.plans.apply import Applier, ChangeOutcome, ChangeResult, RateLimit
 from streaming.plans.journal import Journal
-from streaming.plans.plan import Plan, PlanError, PlannedChange
+from streaming.plans.plan import Origin, Plan, PlanError, PlannedChange
 from streaming.runtime.config import ClusterConfig, Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from twin.declarations.table import NO_BROKER
@@ -57,7 +57,7 @@ def with_applier(
     act: Callable[[Applier], list[ChangeResult]], per_minute: int = 50,
 ) -> list[ChangeResult]:  # fmt: skip
     config = Config(cluster=ClusterConfig(name="c", bootstrap=kafka.bootstrap))
-    with Journal(folder, "c") as written, Admin(config) as admin:
+    with Journal(folder, Origin("c")) as written, Admin(config) as admin:
         return act(Applier(admin, written, RateLimit(per_minute), stop))
 
 
@@ -230,7 +230,7 @@ def restored(kafka: FakeCluster, folder: Path) -> list[ChangeOutcome]:
 def test_a_change_that_nobody_saw_the_end_of_is_restored_if_kafka_has_made_it(
     kafka: FakeCluster, tmp_path: Path, was_changed: bool
 ):
-    with Journal(tmp_path, "c") as written:
+    with Journal(tmp_path, Origin("c")) as written:
         written.begin("order", change(kafka), at_ms=1)
     with (tmp_path / journal.FILE).open("a") as file:
         file.write('{"state": "beg')  # killed while it wrote
@@ -276,20 +276,20 @@ def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path):
 
 def test_a_journal_that_another_plan_writes_is_refused(tmp_path: Path):
     with (
-        Journal(tmp_path, "c"),
+        Journal(tmp_path, Origin("c")),
         pytest.raises(PlanError, match="is in use by another plan"),
-        Journal(tmp_path, "c"),
+        Journal(tmp_path, Origin("c")),
     ):
         pass
-    with Journal(tmp_path, "c"):
+    with Journal(tmp_path, Origin("c")):
         pass
 
 
 def test_a_journal_of_another_cluster_is_refused(tmp_path: Path):
-    with Journal(tmp_path, "c"):
+    with Journal(tmp_path, Origin("c")):
         pass
     with pytest.raises(PlanError, match="of cluster c, not of d"):
-        Journal(tmp_path, "d")
+        Journal(tmp_path, Origin("d"))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"partitions": [{"topic": "t"}]}'])

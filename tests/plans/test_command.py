@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from streaming.cli.main import main
 from streaming.plans.journal import FILE, Journal
+from streaming.plans.plan import Origin
 
 
 def run(*arguments: str) -> Result:
@@ -23,7 +24,7 @@ def test_a_watch_changes_the_cluster_so_it_must_be_said():
 
 @pytest.mark.parametrize("name", ["nothing.json", FILE])
 def test_only_a_file_of_this_cluster_is_restored(tmp_path: Path, name: str):
-    with Journal(tmp_path, "another"):
+    with Journal(tmp_path, Origin("another")):
         pass
     done = run("restore", str(tmp_path / name))
     assert (done.exit_code, done.output.count("\n")) == (1, 1)

@@ -12,7 +12,7 @@ from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.plans import files, journal
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
-from streaming.plans.plan import PlanError, PlannedChange
+from streaming.plans.plan import Origin, PlanError, PlannedChange
 from streaming.questions.answer import WhatIfError
 from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.builtin import CATALOG
@@ -91,7 +91,7 @@ def test_a_demotion_says_who_leads_how_much_then():
 
 def test_files_are_those_of_kafkas_tools_and_restore_what_was(tmp_path: Path):
     plan = plan_demote(view(Partition("t", 0)), NOW_MS, 1)
-    lines = files.write(plan, tmp_path / "out")
+    lines = files.write(plan, tmp_path / "out", Origin("c", "id"))
     assert [line.split()[0] for line in lines] == [
         "kafka-reassign-partitions.sh",
         "kafka-leader-election.sh",
@@ -103,20 +103,20 @@ def test_files_are_those_of_kafkas_tools_and_restore_what_was(tmp_path: Path):
     assert (old["topic"], old["partition"], old["replicas"]) == ("t", 0, [1, 2, 3])
     elected = json.loads((tmp_path / "out" / files.ELECTION).read_text())
     assert elected == {"partitions": [{"topic": "t", "partition": 0}]}
-    cluster, changed = journal.read(tmp_path / "out" / files.RESTORE)
-    assert (cluster, changed) == ("c", {("t", 0): plan.changes[0]})
+    origin, changed = journal.read(tmp_path / "out" / files.RESTORE)
+    assert (origin, changed) == (Origin("c", "id"), {("t", 0): plan.changes[0]})
 
 
 def test_a_plan_that_elects_nobody_has_no_file_for_it(tmp_path: Path):
-    files.write(plan_order(cold_successor(), NOW_MS), tmp_path)
+    files.write(plan_order(cold_successor(), NOW_MS), tmp_path, Origin("c", "id"))
     assert not (tmp_path / files.ELECTION).exists()
 
 
 def test_a_folder_with_a_plan_is_not_written_over(tmp_path: Path):
     plan = plan_order(cold_successor(), NOW_MS)
-    files.write(plan, tmp_path)
+    files.write(plan, tmp_path, Origin("c", "id"))
     with pytest.raises(PlanError, match="holds a plan already"):
-        files.write(plan, tmp_path)
+        files.write(plan, tmp_path, Origin("c", "id"))
 
 
 def test_a_change_is_the_same_after_its_file():

@@ -11,7 +11,7 @@ from streaming.bus.view import ClusterView
 from streaming.plans import files
 from streaming.plans.judge import judge
 from streaming.plans.place import plan_place
-from streaming.plans.plan import PlanError
+from streaming.plans.plan import Origin, PlanError
 from streaming.plans.proposed import read_proposal
 from tests.builders import NOW_MS, Log, Partition
 from tests.plans.test_files import view
@@ -54,7 +54,7 @@ def test_two_replicas_change_places_and_the_plan_says_what_that_is_good_for():
 
 def test_the_files_are_for_kafkas_tool_both_ways_and_nothing_of_ours_moves_data(tmp_path: Path):
     plan = plan_place(view(*SAME_RACK), NOW_MS)
-    commands = files.write(plan, tmp_path)
+    commands = files.write(plan, tmp_path, Origin("c", "id"))
     assert all(each.startswith("kafka-reassign-partitions.sh") for each in commands)
     assert all(each.endswith("--execute --throttle BYTES_PER_S") for each in commands)
     planned = json.loads((tmp_path / "reassignment.json").read_text())

@@ -63,6 +63,35 @@ def test_no_two_clusters_share_topics_of_the_bus(file):
     assert [c.bus.prefix for c in load_all(file, {}).values()] == ["kafka-twin.orders", "payments"]
 
 
+@pytest.mark.parametrize(
+    ("archive", "path", "checkpoint"),
+    [
+        ('path = "past/"', "past/cluster={}", "past/checkpoint"),
+        ('path = "past"\ncheckpoint = "c"', "past/cluster={}", "c"),
+        ('path = "s3://b/past"', "s3://b/past/cluster={}", ""),
+        ("", "", ""),
+    ],
+)
+def test_each_cluster_has_tables_of_its_own_in_one_archive(
+    tmp_path, archive: str, path: str, checkpoint: str
+):
+    file = tmp_path / "twin.toml"
+    file.write_text(f"{FLEET}\n[archive]\n{archive}\n")
+    for name, config in load_all(file, {}).items():
+        assert config.archive.path == path.format(name)
+        assert config.archive.checkpoint == checkpoint
+    environment = {"KAFKA_TWIN_ARCHIVE_PATH": "/p"}
+    found = {config.archive.path for config in load_all(file, environment).values()}
+    assert found == {"/p/cluster=orders", "/p/cluster=pay-eu"}
+
+
+def test_the_archive_of_a_configuration_of_one_cluster_stays_where_it_is(tmp_path):
+    file = tmp_path / "one.toml"
+    file.write_text('[cluster]\nname = "one"\n[archive]\npath = "past"\n')
+    assert load(file, {}).archive.path == "past"
+    assert load(file, {}).archive.checkpoint == ""
+
+
 def test_a_configuration_of_one_cluster_means_what_it_meant(tmp_path):
     path = tmp_path / "one.toml"
     path.write_text('[cluster]\nname = "one"\nbootstrap = "one:9092"\n')

@@ -66,7 +66,9 @@ def test_a_client_that_waits_in_vain_names_the_name_that_nobody_knows(inside: Fa
         pytest.raises(KafkaTimeoutError) as error,
     ):
         consumer.beginning_offsets([TopicPartition("bus", 0)], timeout_ms=patient_ms(1_000))
-    assert "broker 1 advertises broker-1.inside.invalid:9092" in clients.one_line(error.value)
+    named = "broker 1 advertises broker-1.inside.invalid:9092"
+    assert named in clients.one_line(error.value, bootstrap=inside.bootstrap)
+    assert named not in clients.one_line(error.value, bootstrap="another-cluster:9092")
 
 
 @contextmanager

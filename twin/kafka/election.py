@@ -64,7 +64,8 @@ class ElectionState:
 
     def rows(self, row: Array) -> ElectionState:
         """The state of those partitions."""
-        return ElectionState(*(getattr(self, field.name)[row] for field in fields(ElectionState)))
+        columns = (getattr(self, field.name) for field in fields(ElectionState))
+        return ElectionState(*(values.take(row, axis=0) for values in columns))
 
 
 def elect(

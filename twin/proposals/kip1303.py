@@ -116,8 +116,8 @@ def kip1303_leadership(
     row = np.flatnonzero(any_slot(cold) & (electorate.partitions.leader != NO_BROKER))
     if not len(row):
         return Kip1303Leadership(flags)
-    state, cold = state_as_it_is(electorate).rows(row), cold[row]
-    order = ballot.take(row).order(electorate.roles.is_assigned[row])
+    state, cold = state_as_it_is(electorate).rows(row), cold.take(row, axis=0)
+    order = ballot.take(row).order(electorate.roles.is_assigned.take(row, axis=0))
     stock, _ = elect(state, ElectionKind.PREFERRED)
     elected, _ = elect(state, ElectionKind.PREFERRED, order)
     first = state.broker[np.arange(len(row)), order[:, 0]]

@@ -21,6 +21,9 @@ from streaming.runtime.liveness import touch_liveness_file
 AGAIN_AFTER_S: Final = 10.0
 """When a cluster that could not be reached is tried again."""
 
+END_WITHIN_S: Final = 10.0
+"""Pods of collectors have 15 s (``terminationGracePeriodSeconds``)."""
+
 log = structlog.get_logger("collector")
 
 
@@ -43,13 +46,14 @@ class PolledCluster:
         self._metrics = CycleMetrics(name, config.collector.interval_ms, registry)
         self._config, self._again_after_s = config, again_after_s
         self._said, self._stop = "", threading.Event()
+        self._end_by = Deadline.after_s(0)
         self._thread = threading.Thread(target=self._work, name=f"cluster {name}", daemon=True)
         self._thread.start()
 
     @property
     def is_over(self) -> bool:
-        """Whether its thread has ended."""
-        return not self._thread.is_alive()
+        """Whether its thread has ended after ``end``, or hangs and is left behind."""
+        return not self._thread.is_alive() or (self._stop.is_set() and self._end_by.is_over)
 
     def is_polled_by(self, config: Config) -> bool:
         """Whether that configuration would be polled alike; thresholds are given meanwhile."""
@@ -61,12 +65,14 @@ class PolledCluster:
 
     def end(self) -> None:
         """Begin no further cycle."""
-        self._stop.set()
+        if not self._stop.is_set():
+            self._end_by = Deadline.after_s(END_WITHIN_S)
+            self._stop.set()
 
     def wait(self, deadline: Deadline) -> bool:
         """Wait until its thread has ended, or time is over; returns whether it has."""
-        self._thread.join(max(0.0, deadline.left_s))
-        return self.is_over
+        self._thread.join(deadline.left_s)
+        return not self._thread.is_alive()
 
     def forget(self) -> None:
         """Serve no metrics of it any more."""

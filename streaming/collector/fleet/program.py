@@ -17,7 +17,7 @@ import structlog
 from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle import program as of_one_cluster
 from streaming.collector.fleet.division import Division, require_one_bus
-from streaming.collector.fleet.polled import AGAIN_AFTER_S, PolledCluster
+from streaming.collector.fleet.polled import AGAIN_AFTER_S, END_WITHIN_S, PolledCluster
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.following import Followed
 from streaming.runtime.deadline import Deadline
@@ -27,9 +27,6 @@ from streaming.runtime.program_metrics import served
 from streaming.runtime.stop import on_hangup_signal, on_stop_signal
 
 LOOK_EVERY_S: Final = 1.0
-END_WITHIN_S: Final = 10.0
-"""Pods of collectors have 15 s (``terminationGracePeriodSeconds``)."""
-
 _MOST_NAMED: Final = 10
 
 log = structlog.get_logger("collector")
@@ -73,7 +70,7 @@ def run(followed: Followed, path: Path | None = None) -> None:
             polled.follow(
                 configs if division is None else division.part_of(configs), followed.why_not
             )
-            if not polled.names:  # none has its turn to touch it
+            if not polled.clusters:  # none has its turn to touch it
                 touch_liveness_file(common.health.folder, "collector")
             stop.wait(LOOK_EVERY_S)
             again = hangup.is_set()
@@ -103,51 +100,44 @@ class PolledClusters:
         """Poll none yet; ``again_after_s`` is the pause after one could not be reached."""
         self.registry = Registry()
         self._again_after_s = again_after_s
-        self._polled: dict[str, PolledCluster] = {}
-
-    @property
-    def names(self) -> set[str]:
-        """The clusters that have a thread."""
-        return {*self._polled}
-
-    def of(self, name: str) -> PolledCluster:
-        """The cluster of that name."""
-        return self._polled[name]
+        self.clusters: dict[str, PolledCluster] = {}
+        """By name: those that have a thread."""
 
     def follow(self, configs: Mapping[str, Config], why_not: Callable[[str], str]) -> None:
         """Begin with what is new, end what is gone, and begin anew with what has changed.
 
-        A cluster that has changed is begun once its thread has ended, so it is polled by one.
+        A cluster that has changed is begun once its thread has ended, so it is polled by one; a
+        thread that hangs is left behind after a while.
 
         Args:
             configs: of the clusters, by name.
             why_not: why a cluster is not what its files say; empty: it is.
         """
-        for name, polled in [*self._polled.items()]:
+        for name, polled in [*self.clusters.items()]:
             config = configs.get(name)
             if config is not None and polled.is_polled_by(config):
                 polled.thresholds.give(config.eligibility, why_not(name))
                 continue
             polled.end()
             if polled.is_over:
-                del self._polled[name]
+                del self.clusters[name]
                 if config is None:
                     polled.forget()
                     log.info("no longer polled", cluster=name)
-        for name in configs.keys() - self._polled.keys():
-            self._polled[name] = PolledCluster(configs[name], self.registry, self._again_after_s)
+        for name in configs.keys() - self.clusters.keys():
+            self.clusters[name] = PolledCluster(configs[name], self.registry, self._again_after_s)
 
     def why_unhealthy(self) -> str:
         """A part of a sentence for each cluster that stands still; empty while all get on."""
-        each = {name: polled.why_unhealthy() for name, polled in [*self._polled.items()]}
+        each = {name: polled.why_unhealthy() for name, polled in [*self.clusters.items()]}
         parts = [f"{name}: {why}" for name, why in sorted(each.items()) if why]
         more = len(parts) - _MOST_NAMED
         return "; ".join(parts[:_MOST_NAMED] + ([f"and {more} more"] if more > 0 else []))
 
     def end(self, deadline: Deadline) -> None:
         """End all, and leave behind what has not ended at the deadline."""
-        for polled in self._polled.values():
+        for polled in self.clusters.values():
             polled.end()
-        late = [name for name, polled in self._polled.items() if not polled.wait(deadline)]
+        late = [name for name, polled in self.clusters.items() if not polled.wait(deadline)]
         if late:
             log.warning("left behind", clusters=", ".join(sorted(late)))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from streaming.exporter.console_files import console_files
 from streaming.exporter.endpoint import JSON, Endpoint, Runs, endpoint, text_endpoint
-from streaming.exporter.fleet import fleet_site
+from streaming.exporter.fleet import fleet_report, fleet_site
 from streaming.exporter.fleet.fleet_rows import Fleet
 from streaming.exporter.fleet.served_clusters import ServedClusters
 from streaming.exporter.openapi import document, forms_of
@@ -50,4 +50,4 @@ def _described() -> bytes:
 def fleet_endpoints() -> list[Endpoint]:
     """All endpoints about all clusters."""
     return [page, fleet_site.metrics, fleet_site.alive, fleet_site.ready, fleet_site.fresh, fleet,
-            fleet_site.http_sd, openapi]  # fmt: skip
+            fleet_report.report, fleet_site.http_sd, openapi]  # fmt: skip

@@ -23,7 +23,7 @@ from streaming.questions.parameters import one_of
 
 FORMAT: Final = "format"
 
-_CONSOLE: Final = "../../"
+CONSOLE: Final = "../../"
 """From the path of a report; relative, so that a proxy may put all of it into a folder."""
 
 _MEDIA_TYPES: Final = {"md": "text/markdown", "html": "text/html"}
@@ -69,9 +69,13 @@ def report(
         made = report_of(past, source.catalog, source.cluster, from_ms, to_ms)
     if format_ == "json":
         return made
-    headers = {"Content-Security-Policy": _PAGE_POLICY} if format_ == "html" else {}
-    if format_ == "md":
-        name = f"report-{time_text(made.begin_ms)[:19].replace(':', '')}.md"
+    return document_answer(rendered(made, format_, CONSOLE), format_, made.begin_ms)
+
+
+def document_answer(text: str, form: Literal["md", "html"], begin_ms: int) -> Response:
+    """A report in Markdown or HTML; ``begin_ms`` is where its span begins."""
+    headers = {"Content-Security-Policy": _PAGE_POLICY} if form == "html" else {}
+    if form == "md":
+        name = f"report-{time_text(begin_ms)[:19].replace(':', '')}.md"
         headers["Content-Disposition"] = f'inline; filename="{name}"'
-    text = rendered(made, format_, _CONSOLE)
-    return Response(text, headers=headers, media_type=_MEDIA_TYPES[format_])
+    return Response(text, headers=headers, media_type=_MEDIA_TYPES[form])

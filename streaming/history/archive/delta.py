@@ -232,6 +232,11 @@ class ArchiveTables:
         rows = self._newest(EVENTS, ["id"])
         return [] if rows is None else rows.column("id").to_pylist()
 
+    def events_known_from(self) -> str:
+        """The first hour of which ``newest_events`` has ids; empty if it has those of all."""
+        older = self.hours()[:-_HOURS_COMPACTED]
+        return self.hours()[len(older)] if older else ""
+
     def _newest(self, name: str, columns: Sequence[str]) -> pa.Table | None:
         return self.read(name, self.hours()[-_HOURS_COMPACTED:], columns)
 

@@ -46,6 +46,7 @@ class Feed:
     def __init__(
         self, catalog: Catalog, cluster: str, shards: int, measurements_ms: int,
         archived: Mapping[int, int], events: Iterable[str] = (), filler: Filler | None = None,
+        events_known_from: str = "",
     ) -> None:  # fmt: skip
         """
         Args:
@@ -56,6 +57,8 @@ class Feed:
             archived: the newest cycle of each shard in the archive.
             events: ids of the newest events in it.
             filler: computes the states of cycles that are missing; without one gaps stay.
+            events_known_from: the hour before which events are archived whose ids are not given:
+                the bus may be read again from its beginning.
         """
         self._catalog, self._cluster, self._measurements_ms = catalog, cluster, measurements_ms
         self._archived = dict(archived)
@@ -69,6 +72,7 @@ class Feed:
         self._ids: LruCache[str, None] = LruCache(_IDS_KEPT)
         for each in events:
             self._ids.put(each, None)
+        self._events_known_from = events_known_from
         self._filler = filler
         self._tried_ms: dict[int, int] = {}  # by shard, the cycle up to which gaps were filled
         self.gaps = 0  # cycles that follow others which are missing
@@ -173,6 +177,8 @@ class Feed:
             except msgspec.MsgspecError:
                 continue
             if event.cluster != self._cluster or event.id in self._ids or event.at_ms < 0:
+                continue
+            if hour_of(event.at_ms) < self._events_known_from:
                 continue
             self._ids.put(event.id, None)
             text = (record.value or b"").decode()

@@ -85,7 +85,8 @@ class SegmentReader:
                     self._read(topic.topic_id)
                     continue
             except KafkaError as error:
-                why_not = f"cluster {self._config.cluster.bootstrap}: {clients.one_line(error)}"
+                place = self._config.cluster.bootstrap
+                why_not = f"cluster {place}: {clients.one_line(error, bootstrap=place)}"
             except (UserError, OSError) as error:
                 why_not = str(error)
             self._say(why_not)

@@ -33,14 +33,6 @@ class Chosen:
         """
         return load(self.path, cluster=self.cluster)
 
-    def configs(self) -> list[Config]:
-        """The configuration of each cluster, or of the chosen one.
-
-        Raises:
-            ConfigError: one cannot be used.
-        """
-        return [self.config()] if self.cluster else [*read(self.path).all.values()]
-
     def common(self) -> Config:
         """The configuration of any cluster, for what all have in common.
 
@@ -56,6 +48,15 @@ class Chosen:
             ConfigError: of what all have in common, or no cluster can be used.
         """
         return Followed(self.path, cluster=self.cluster)
+
+    @property
+    def of_several(self) -> bool:
+        """Whether the configuration is of several clusters.
+
+        Raises:
+            ConfigError: it cannot be used.
+        """
+        return read(self.path).is_fleet
 
     @property
     def arguments(self) -> list[str]:

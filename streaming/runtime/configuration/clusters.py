@@ -113,8 +113,22 @@ def _joined(data: Data, name: str, own: Data) -> Data:
     cluster = {key: value for key, value in own.items() if key not in OF_A_CLUSTER}
     bus = data.get("bus", {})
     prefix = bus.get("prefix", BusConfig().prefix) if isinstance(bus, dict) else ""
-    named = {"cluster": {"name": name}, "bus": {"prefix": f"{prefix}.{name}"}}
+    named = {
+        "cluster": {"name": name},
+        "bus": {"prefix": f"{prefix}.{name}"},
+        "archive": _archive_of(name, data.get("archive")),
+    }
     return laid_over(laid_over(data, named), {"cluster": cluster, **sections})
+
+
+def _archive_of(name: str, common: object) -> Data:
+    """Tables of its own below the path of all; the program of all has one checkpoint."""
+    path = common.get("path") if isinstance(common, dict) else None
+    if not isinstance(common, dict) or not isinstance(path, str) or not path:
+        return {}
+    base = path.rstrip("/")
+    checkpoint = common.get("checkpoint") or ("" if "://" in path else f"{base}/checkpoint")
+    return {"path": f"{base}/cluster={name}", "checkpoint": checkpoint}
 
 
 def laid_over(below: Data, above: Data) -> Data:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -23,7 +22,7 @@ from streaming.runtime.errors import without_secrets
 from streaming.runtime.kafka import iam, iam_tokens, kerberos
 from streaming.runtime.kafka.bootstrapping import UnreachableError, racing_client
 from streaming.runtime.kafka.dialing import SETTING as ELSEWHERE
-from streaming.runtime.kafka.dialing import Place, UnresolvedError, addresses_of
+from streaming.runtime.kafka.dialing import Place, addresses_of, unresolved
 from streaming.runtime.kafka.iam import Iam
 from streaming.runtime.kafka.kerberos import Kerberos
 from streaming.runtime.kafka.oauth import MECHANISM as OAUTHBEARER
@@ -179,14 +178,11 @@ class ConnectionErrorCapture(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._cause = ""
-        self._unresolved = ("", 0.0)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the cause in this line, unless a more specific one is kept already."""
         line = record.getMessage().partition("\n")[0]
         _, separator, cause = line.partition("onnection lost: ")  # the other lines give no cause
-        if cause.startswith(UnresolvedError.__name__):
-            self._unresolved = (cause.partition(": ")[2], time.monotonic())
         if separator and _specificity(cause) >= _specificity(self._cause):
             self._cause = cause
 
@@ -195,13 +191,7 @@ class ConnectionErrorCapture(logging.Handler):
         text, self._cause = self._cause, ""
         return _explained(text)
 
-    def unresolved(self) -> str:
-        """The broker whose advertised name was not known a moment ago; empty if there was none."""
-        text, at_s = self._unresolved
-        return text if time.monotonic() - at_s < _A_MOMENT_S else ""
 
-
-_A_MOMENT_S: Final = 60.0
 _REPEATED: Final = re.compile(r"\[Error \d+\] (\w+): (?:\1: )?")
 _DISCONNECTED: Final = "socket disconnected"
 _REFUSED: Final = {
@@ -281,20 +271,21 @@ def _capture() -> ConnectionErrorCapture:
     return capture
 
 
-def one_line(error: BaseException, more_time: str = "") -> str:
+def one_line(error: BaseException, more_time: str = "", bootstrap: str = "") -> str:
     """The error as one line without secrets, with the captured cause if the error gives none.
 
     Args:
         error: of kafka-python.
         more_time: the setting that gives a slow network more time to connect; empty: none.
+        bootstrap: of the cluster, one of whose brokers may have a name that is not known here.
     """
-    text = without_secrets(_one_line(error))
+    text = without_secrets(_one_line(error, bootstrap))
     if more_time and isinstance(error, UnreachableError) and error.is_late:
         text += f" (a slow network needs a longer {more_time})"
     return text
 
 
-def _one_line(error: BaseException) -> str:
+def _one_line(error: BaseException, bootstrap: str) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, UnreachableError):
         _capture().take()
@@ -307,6 +298,6 @@ def _one_line(error: BaseException) -> str:
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
     if isinstance(error, KafkaTimeoutError | NodeNotReadyError):  # they hide why
-        unresolved = _capture().unresolved()
-        text += f"; {unresolved}" if unresolved else ""
+        broker = unresolved(places(bootstrap))
+        text += f"; {broker}" if broker else ""
     return _with_opinion(text[:400])

@@ -11,7 +11,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -25,6 +25,20 @@ _UNKNOWN_NAME: Final = "DNS Resolution failure"  # as kafka-python says it
 _PLACE: Final = re.compile(r"(\d+)=(\[[0-9A-Fa-f:.]+\]|[^\s:=,\[\]]+):(\d{1,5})")
 Place = tuple[str, int]
 """Host and port."""
+
+_A_MOMENT_S: Final = 60.0
+_unresolved: Final[dict[frozenset[str], tuple[str, float]]] = {}
+"""The newest broker of which a name was not known, and when, by bootstrap addresses."""
+
+
+def unresolved(bootstrap: Collection[str]) -> str:
+    """The broker whose advertised name was not known a moment ago; empty if there was none.
+
+    Args:
+        bootstrap: addresses of the cluster, as its clients were given them.
+    """
+    text, at_s = _unresolved.get(frozenset(bootstrap), ("", 0.0))
+    return text if text and time.monotonic() - at_s < _A_MOMENT_S else ""
 
 
 class UnresolvedError(KafkaConnectionError):  # type: ignore[misc]
@@ -101,7 +115,10 @@ class Dialer:
             if node.node_id in self._elsewhere:
                 raise KafkaConnectionError(f"{SETTING}: {host}: {_UNKNOWN_NAME}") from None
             if isinstance(node.node_id, int):
-                raise UnresolvedError(node.node_id, host, port) from None
+                error = UnresolvedError(node.node_id, host, port)
+                given = frozenset(self._config["bootstrap_servers"])
+                _unresolved[given] = (str(error), time.monotonic())
+                raise error from None
             raise
         return await self._first_of(found, options, timeout_at)
 

@@ -44,7 +44,7 @@ def test_every_tool_of_one_cluster_is_there_and_needs_its_name(sources):
     with served(fleet_application(ServedClusters(sources), CATALOG)) as url:
         tools = listed(url)
     of_one = {each.tool for each in endpoints(CATALOG) if each.tool}
-    assert set(tools) == of_one | {"fleet"}
+    assert set(tools) == of_one | {"fleet", "fleet_report"}
     for name in of_one:
         assert "cluster" in tools[name].input_schema["required"]
         assert tools[name].annotations.read_only_hint

@@ -41,7 +41,9 @@ def racks_of(brokers: Brokers, broker: Array) -> Int64:
 )
 def is_out_of_rack(partitions: Partitions, assignment: Assignment, brokers: Brokers) -> Bool:
     """The racks of the leader and of the preferred replica are known and differ."""
-    leader = racks_of(brokers, partitions.leader)
-    preferred = racks_of(brokers, assignment.broker[:, 0])
-    apart = (leader != preferred) & (leader != UNKNOWN) & (preferred != UNKNOWN)
-    return apart & (partitions.leader != NO_BROKER)
+    leader, preferred = partitions.leader, assignment.broker[:, 0]
+    apart: Bool = (leader != preferred) & (leader != NO_BROKER)
+    row = np.flatnonzero(apart)
+    here, there = racks_of(brokers, leader[row]), racks_of(brokers, preferred[row])
+    apart[row] = (here != there) & (here != UNKNOWN) & (there != UNKNOWN)
+    return apart

@@ -164,11 +164,10 @@ def lags_retention(
         by_bytes = (kept_bytes > 0) & (lag.upload_lag_bytes >= NEARLY * kept_bytes)
         by_time = (kept_ms > 0) & (waits.waited_ms >= NEARLY * kept_ms)
     lags: Bool = (configs.remote_storage == 1) & (by_bytes | by_time)
-    row = np.flatnonzero(lags)  # few: only of these it is asked what may wait
-    may_wait = records_that_may_wait(
-        waits.take(row), growth.take(row), sizes.take(row), configs.take(row)
-    )
-    lags[row] = lag.upload_lag_records[row] >= LATE * may_wait
+    row = np.flatnonzero(lags)
+    if len(row):  # only of these few it is asked what may wait
+        tables = waits.take(row), growth.take(row), sizes.take(row), configs.take(row)
+        lags[row] = lag.upload_lag_records[row] >= LATE * records_that_may_wait(*tables)
     return lags
 
 

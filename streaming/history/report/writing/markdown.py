@@ -37,19 +37,21 @@ def link(console: str, at_ms: int) -> str:
 
 def section_lines(section: Section, console: str) -> Iterator[str]:
     """The lines of a section."""
-    yield f"## {section.title}"
+    yield f"## {escaped(section.title)}"
     yield ""
+    moments = f"{console}{section.path}"
     for sentence in section.sentences:
         yield escaped(sentence)
         yield ""
-    yield from (_item(each, console) for each in section.items)
+    yield from (_item(each, moments, console) for each in section.items)
     if section.table is not None:
-        yield from _table(section.table, console)
+        yield from _table(section.table, moments)
 
 
-def _item(item: Item, console: str) -> str:
-    parts = [] if item.at_ms is None else [link(console, item.at_ms)]
-    parts.append(f"**{escaped(item.text)}**" if item.number else escaped(item.text))
+def _item(item: Item, moments: str, console: str) -> str:
+    parts = [] if item.at_ms is None else [link(moments, item.at_ms)]
+    text = f"**{escaped(item.text)}**" if item.number else escaped(item.text)
+    parts.append(f"[{text}](<{console}{item.path}>)" if item.path else text)
     if item.names:
         parts.append(f"({', '.join(map(escaped, item.names))})")
     if item.note:

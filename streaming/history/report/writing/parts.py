@@ -15,7 +15,11 @@ UNKNOWN: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A line of a list. ``number`` counts causes; ``note`` says how sure it is."""
+    """A line of a list.
+
+    ``number`` counts causes; ``note`` says how sure it is; ``path`` is where the text leads, below
+    the console.
+    """
 
     text: str
     at_ms: int | None = None
@@ -23,6 +27,7 @@ class Item:
     note: str = ""
     names: tuple[str, ...] = ()
     number: int = 0
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +42,14 @@ class TextTable:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, and what is below it."""
+    """A heading, and what is below it. Its moments lead to the console at ``path`` below that of
+    the document."""
 
     title: str
     sentences: Sequence[str] = ()
     items: Sequence[Item] = ()
     table: TextTable | None = None
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Threads for work that may hang."""
