@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import add
 from typing import Any, Final
 
@@ -53,32 +54,52 @@ class Totals:
         return self[series_name].get(labels, 0)
 
 
+Sums = Mapping[str, Callable[[], Samples]]
+"""How the samples of each series are computed, by its name."""
+
+
+def shard_sums(state: ShardState) -> Sums:
+    """Every sum of one shard, before ``scale``: whole numbers add up exactly."""
+    sampler = _Sampler(state)
+    return {
+        metric.series_name: partial(sampler.samples, metric)
+        for metric in state.catalog.metrics
+        if metric.level in SUMMED_LEVELS and metric.compute is not None
+    }
+
+
+def cluster_sums(catalog: Catalog, shards: Sequence[Totals], own: Totals | None = None) -> Sums:
+    """The sums of all shards put together, those of the cluster's ``own`` included."""
+    in_order = sorted(shards, key=lambda each: each.observed_at_ms)
+    sums: dict[str, Callable[[], Samples]] = {
+        metric.series_name: partial(_together, metric, in_order)
+        for metric in catalog.metrics
+        if metric.level in SUMMED_LEVELS and metric.compute is not None
+    }
+    if own is not None:
+        sums |= {
+            metric.series_name: partial(_together, metric, [own])
+            for metric in catalog.cluster.metrics
+        }
+    return sums
+
+
 def shard_totals(state: ShardState) -> Totals:
-    """All sums of one shard, before ``scale``: whole numbers add up exactly."""
-    summing = _Sampler(state)
-    catalog = state.catalog
-    by_series = {}
-    for metric in catalog.metrics:
-        if metric.level not in SUMMED_LEVELS or metric.compute is None:
-            continue
-        by_series[metric.series_name] = summing.samples(metric)
-    return Totals(state.observed_at_ms, by_series)
+    """All sums of one shard."""
+    return Totals(state.observed_at_ms, {name: sum_() for name, sum_ in shard_sums(state).items()})
 
 
 def cluster_totals(catalog: Catalog, shards: Sequence[Totals], own: Totals | None = None) -> Totals:
     """The totals of all shards put together, those of the cluster's ``own`` included."""
     if not shards:
         return Totals()
-    in_order = sorted(shards, key=lambda each: each.observed_at_ms)
-    by_series: dict[str, Samples] = {}
-    for metric in catalog.metrics:
-        if metric.level in SUMMED_LEVELS and metric.compute is not None:
-            each = [shard[metric.series_name] for shard in in_order]
-            by_series[metric.series_name] = _scaled(metric, _combined(metric, each))
-    if own is not None:
-        for metric in catalog.cluster.metrics:
-            by_series[metric.series_name] = _scaled(metric, own[metric.series_name])
-    return Totals(in_order[-1].observed_at_ms, by_series)
+    newest_ms = max(each.observed_at_ms for each in shards)
+    sums = cluster_sums(catalog, shards, own)
+    return Totals(newest_ms, {name: sum_() for name, sum_ in sums.items()})
+
+
+def _together(metric: Metric, shards: Sequence[Totals]) -> Samples:
+    return _scaled(metric, _combined(metric, [shard[metric.series_name] for shard in shards]))
 
 
 def _combined(metric: Metric, shards: Sequence[Samples]) -> Samples:

@@ -1,38 +1,46 @@
-"""Totals of a view, which are computed on first use."""
+"""Totals of a view, each series of which is computed on first use."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
-from twin.totals import Samples, Totals
+from twin.totals import Samples, Sums, Totals
 
 
 class _LateSamples(Mapping[str, Samples]):
-    """Computed once, by the first thread that reads them; others wait for it."""
+    """Each series is computed once, by the first thread that reads it; others wait for it.
 
-    def __init__(self, compute: Callable[[], Totals]) -> None:
-        self._compute: Callable[[], Totals] | None = compute
+    Who shows a row of a fleet reads a tenth of them.
+    """
+
+    def __init__(self, sums: Callable[[], Sums]) -> None:
+        self._sums_of = sums
         self._lock = threading.Lock()
-        self._samples: Mapping[str, Samples] = {}
-
-    def _computed(self) -> Mapping[str, Samples]:
-        with self._lock:
-            if self._compute is not None:
-                self._samples = self._compute().samples
-                self._compute = None  # what it refers to may go
-        return self._samples
+        self._sums: Sums | None = None
+        self._samples: dict[str, Samples] = {}
 
     def __getitem__(self, series_name: str) -> Samples:
-        return self._computed()[series_name]
+        with self._lock:
+            found = self._samples.get(series_name)
+            if found is None:
+                found = self._samples[series_name] = self._all()[series_name]()
+        return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._computed())
+        with self._lock:
+            return iter(self._all())
 
     def __len__(self) -> int:
-        return len(self._computed())
+        with self._lock:
+            return len(self._all())
+
+    def _all(self) -> Sums:
+        if self._sums is None:
+            self._sums = self._sums_of()
+        return self._sums
 
 
-def late_totals(observed_at_ms: int, compute: Callable[[], Totals]) -> Totals:
-    """Totals of that observation, which ``compute`` makes when the first of them is read."""
-    return Totals(observed_at_ms, _LateSamples(compute))
+def late_totals(observed_at_ms: int, sums: Callable[[], Sums]) -> Totals:
+    """Totals of that observation; ``sums`` is called when the first of them is read."""
+    return Totals(observed_at_ms, _LateSamples(sums))

@@ -32,7 +32,7 @@ from twin.engine.updates import Link
 from twin.questions.whatif import Loss, lose
 from twin.rules.partitions.staleness import STALE_MS
 from twin.tables.state import ProblemListing
-from twin.totals import Totals, cluster_totals, shard_totals
+from twin.totals import Totals, cluster_sums, shard_sums
 
 _AHEAD_MS: Final = 60_000
 """An observation that is as far in the future is not believed."""
@@ -328,7 +328,7 @@ def view_of(
 
 
 def _shard_view(state: ShardState) -> ShardView:
-    return ShardView(state, late_totals(state.observed_at_ms, lambda: shard_totals(state)))
+    return ShardView(state, late_totals(state.observed_at_ms, lambda: shard_sums(state)))
 
 
 def _totals(catalog: Catalog, shards: Sequence[ShardView], own: ShardView | None) -> Totals:
@@ -337,7 +337,7 @@ def _totals(catalog: Catalog, shards: Sequence[ShardView], own: ShardView | None
         return Totals()
     of_shards, of_cluster = [each.totals for each in shards], None if own is None else own.totals
     newest_ms = max(each.observed_at_ms for each in of_shards)
-    return late_totals(newest_ms, lambda: cluster_totals(catalog, of_shards, of_cluster))
+    return late_totals(newest_ms, lambda: cluster_sums(catalog, of_shards, of_cluster))
 
 
 def _is_behind(own: ShardView, shards: Collection[ShardView]) -> bool:

@@ -80,7 +80,7 @@ def open_(chosen: Chosen, file: Path, port: int | None) -> None:
     """
     from streaming.exporter.capsule_server import serve
 
-    config = chosen.config()
+    config = chosen.common()
     exporter = config.exporter
     if port is not None:
         exporter = msgspec.structs.replace(exporter, port=port)

@@ -139,7 +139,8 @@ def repartition(ctx: click.Context, partitions: int) -> None:
     """
     from streaming.query.state.repartition import repartition as rewrite
 
-    rewrite(_config(ctx), partitions, click.echo)
+    followed = chosen(ctx).followed()
+    rewrite(followed.common, partitions, click.echo, is_fleet=followed.is_fleet)
 
 
 @main.command()

@@ -71,6 +71,6 @@ def _look(past: ArchivePast, ended: threading.Event) -> None:
         except UserError as error:
             why = str(error)
         if why and why != said:
-            log.warning("unavailable", what="the archive", why=why)
+            log.warning("unavailable", cluster=past.cluster, what="the archive", why=why)
         said = why
         ended.wait(LOOK_EVERY_S)

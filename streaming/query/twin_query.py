@@ -27,8 +27,12 @@ WATCH_EVERY_SECONDS: Final = 0.5
 LOOK_FOR_CYCLES_EVERY_MS: Final = 200
 """How soon a cycle is noticed once all of it is on the bus; a look asks brokers for their ends."""
 
+_LEAST_IN_A_BATCH: Final = 30
+"""Messages, where so many wait: a batch of six took as long, 1.9 s on a busy machine."""
+
 SMALL_LOOKS_EVERY_MS: Final = 500
-"""The same of a small cluster, where looks take a sixth of the JVM's time."""
+"""The same of small clusters, where looks take a sixth of the JVM's time; and where there are
+several, more of them have come by then."""
 
 
 log = structlog.get_logger("query")
@@ -123,13 +127,14 @@ def most_in_a_batch(configs: Sequence[Config]) -> int:
 
     Of several clusters, two cycles: a cluster that floods, or comes back after an hour, would else
     fill batches of half a minute, for which the others wait. Spark takes of each partition by what
-    waits there, and one message at least, so the others have theirs in each batch.
+    waits there, and one message at least, so the others have theirs in each batch. Of clusters of
+    one shard two cycles are fewer messages than a tap writes meanwhile: they would never catch up.
     """
     configured = configs[0].query.max_offsets_per_trigger
     if len(configs) == 1:
         return configured
     cycle = sum(config.bus.shards for config in configs)
-    return max(cycle, min(configured, 2 * cycle))
+    return max(cycle, min(configured, max(2 * cycle, _LEAST_IN_A_BATCH)))
 
 
 def whole_cycle_options(configs: Sequence[Config]) -> dict[str, str]:
@@ -146,7 +151,7 @@ def whole_cycle_options(configs: Sequence[Config]) -> dict[str, str]:
 
 
 def _look_every_ms(configs: Sequence[Config]) -> int:
-    is_small = sum(config.bus.shards for config in configs) <= SMALL_UP_TO_SHARDS
+    is_small = max(config.bus.shards for config in configs) <= SMALL_UP_TO_SHARDS
     every_ms = SMALL_LOOKS_EVERY_MS if is_small else LOOK_FOR_CYCLES_EVERY_MS
     return min(every_ms, configs[0].query.trigger_ms)
 

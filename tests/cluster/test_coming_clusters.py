@@ -152,10 +152,13 @@ def test_a_bus_that_is_away_delays_no_other_and_each_has_a_checkpoint(
     assert status == 503
     assert "127.0.0.1:1" in text
     [other] = (tmp_path / "checkpoint" / "buses").iterdir()
-    assert other.name.startswith("localhost%3A")
+    assert other.name.startswith("localhost_")
     for checkpoint in (tmp_path / "checkpoint", other):
         assert [*(checkpoint / "commits").glob("[0-9]*")]
 
     fleet.remove("stock")
     until(lambda: get(f"http://127.0.0.1:{fleet.port}/healthz")[0] == 200, WITHIN_S)
     assert query.end() == 0
+    done = query.repartition(3)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("to 3 partitions") == 2

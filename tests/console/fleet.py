@@ -34,6 +34,7 @@ MOMENT_MS: Final = NOW_MS + 1_800_000
 """When all of them were observed last."""
 
 CYCLE_MS: Final = 60_000
+CYCLES: Final = 7
 SMALL: Final = Shape(topics=43, partitions=10, brokers=5, min_isr=2, cold_share=0)
 """Nearly as large as the cluster of 431 partitions that the bench calls small."""
 
@@ -45,20 +46,18 @@ Simulated = tuple[ShardState, ShardState]
 
 
 @cache
-def simulated(
-    happens: Happens | None = None, seed: int = 1, shape: Shape = SMALL,
-    free_bytes: int = DISK_BYTES // 2,
-) -> Simulated:  # fmt: skip
-    """Two quiet cycles, what happens, and a minute more."""
-    shard, begin_ms = SimulatedShard(shape, seed, "c"), MOMENT_MS - 15 * CYCLE_MS
+def simulated(happens: Happens | None = None, seed: int = 1, shape: Shape = SMALL) -> Simulated:
+    """Two quiet minutes, what happens, and some more."""
+    shard = SimulatedShard(shape, seed, "c")
+    begin_ms = MOMENT_MS - (CYCLES - 1) * CYCLE_MS
     state, own = ShardState.empty(CATALOG, "c", 0, 1), empty_cluster(CATALOG, "c", 1)
-    for cycle in range(16):
+    for cycle in range(CYCLES):
         if cycle == 2 and happens is not None:
             happens(shard)
         at_ms = begin_ms + cycle * CYCLE_MS
         shard.traffic(CYCLE_MS)
         disks = [
-            Directory(broker, 0, DISK_BYTES, free_bytes, replicas=DISK_BYTES - free_bytes)
+            Directory(broker, 0, DISK_BYTES, DISK_BYTES // 2, replicas=DISK_BYTES // 2)
             for broker in range(1, shape.brokers + 1)
         ]
         state, _ = step(state, [*shard.observe(at_ms), log_dirs_frame(disks, at_ms)], at_ms)

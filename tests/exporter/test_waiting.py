@@ -19,10 +19,10 @@ from kafka.protocol.metadata import MetadataRequest
 
 from streaming.bus import bus_topics, connection
 from streaming.bus.connection import BusError
-from streaming.bus.looker import Looker
 from streaming.bus.reader import Reader
 from streaming.exporter.intake.cluster_reading import ClusterReading
 from streaming.exporter.intake.late_looks import LateLooks
+from streaming.exporter.intake.looker import Looker
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
 from tests.collector.fake_broker import FakeCluster, Log, Topic, World, fake_cluster

@@ -1,26 +1,34 @@
-"""Sums of a view are computed when one of them is read, and once."""
+"""Each sum of a view is computed when it is read, and once."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from streaming.bus.late import late_totals
 from tests.builders import Partition, a_state
 from tests.exporter.test_exporter import a_store
-from twin.totals import Totals, cluster_totals, shard_totals
+from twin.totals import Samples, Sums, cluster_totals, shard_totals
 
 
-def test_sums_are_computed_when_the_first_is_read_and_not_again():
+def test_a_sum_is_computed_when_it_is_read_first_and_not_again():
     computed = []
 
-    def compute() -> Totals:
-        computed.append(True)
-        return Totals(7, {"a": {(): 1.0}, "b": {}})
+    def samples(name: str) -> Samples:
+        computed.append(name)
+        return {(): 1.0} if name == "a" else {}
 
-    totals = late_totals(7, compute)
+    def sums() -> Sums:
+        computed.append("which there are")
+        return {name: partial(samples, name) for name in ("a", "b")}
+
+    totals = late_totals(7, sums)
     assert totals.observed_at_ms == 7
     assert computed == []
-    assert (totals.value("a"), totals["b"], totals["c"]) == (1.0, {}, {})
+    assert (totals.value("a"), totals.value("a"), totals["c"]) == (1.0, 1.0, {})
+    assert computed == ["which there are", "a"]
     assert sorted(totals.samples) == ["a", "b"]
-    assert computed == [True]
+    assert (totals["b"], totals["b"]) == ({}, {})
+    assert computed == ["which there are", "a", "b"]
 
 
 def test_the_sums_of_a_view_are_those_of_its_shards():

@@ -308,14 +308,14 @@ class _Assessment(_Inputs):
 
     def table(self, table: type[T]) -> T:
         """The table of this cycle, made now if it was not before."""
-        made: Any = self._tables.get(table)
+        made = self._tables.get(table)
         if made is None:
             rule = self._state.catalog.rules.get(table)
             if rule is None:
                 return self._state[table]  # never observed
             arguments = {each.name: self.argument(each) for each in rule.reads}
             made = self._tables[table] = rule.compute(**arguments)
-        return made  # type: ignore[no-any-return]
+        return cast(T, made)
 
 
 def concatenated(parts: Sequence[ShardState]) -> ShardState:

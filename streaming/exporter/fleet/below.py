@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streaming.exporter.answers import RefusedError, error_answer
 from streaming.exporter.fleet.served_clusters import ServedClusters
 from streaming.exporter.view_source import ViewSource
+from streaming.exporter.web.access import is_open
 
 BELOW: Final = "/clusters"
 
@@ -41,10 +42,15 @@ class Below:
         """Answer a request."""
         path = scope["path"].removeprefix(scope["root_path"])
         name, slash, _ = path.removeprefix("/").partition("/")
+        if not name:
+            await RedirectResponse("../")(scope, receive, send)
+            return
         try:
             application = self._application(name)
         except RefusedError as refused:
-            await error_answer(str(refused), refused.status)(scope, receive, send)
+            # Who need not show a token does not learn the others' names.
+            why = "there is no such cluster" if is_open(scope["path"]) else str(refused)
+            await error_answer(why, refused.status)(scope, receive, send)
             return
         if not slash:  # relative, since a proxy may have put all below a path of its own
             await RedirectResponse(f"{quote(name, safe='')}/")(scope, receive, send)

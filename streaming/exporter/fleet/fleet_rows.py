@@ -7,9 +7,10 @@ computed for each call.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import structlog
 
@@ -31,9 +32,11 @@ from streaming.questions.headline.worst_losses import (
     worst_broker,
     worst_rack,
 )
+from streaming.questions.single_loss import single_loss
 from twin.declarations.table import UNKNOWN
 from twin.rules.election.predictions import Result
 from twin.tables.state import Brokers
+from twin.totals import Totals
 
 log = structlog.get_logger("exporter")
 
@@ -177,26 +180,30 @@ def _row(source: ViewSource, of_view: _OfView) -> tuple[WorstThing, FleetRow]:
 
 
 def _of_view(source: ViewSource, view: ClusterView) -> _OfView:
-    summary = cluster_views.summary(
-        source.catalog, source.cluster, view, view.observed_at_ms, source.own_topics
-    )
-    can, cannot = summary["loss"]["can_be_lost"], summary["loss"]["cannot_be_lost"]
+    totals, newest = view.totals, view.newest
+    loss = single_loss(view, source.own_topics)
+    can, cannot = loss["can_be_lost"], loss["cannot_be_lost"]
     known = Known(
-        source.catalog, view, summary, worst_broker(view.totals, cannot), worst_rack(view)
+        source.catalog,
+        view,
+        cluster_views.partition_risks(source.catalog, view),
+        cluster_views.cluster_risks(source.catalog, view.cluster),
+        loss,
+        worst_broker(totals, cannot),
+        worst_rack(view),
     )
-    newest = view.newest
     return _OfView(
         view=view,
         worst=worst_thing(known) if newest else not_up("nothing was observed yet"),
-        risks=_risks(summary) if newest else None,
+        risks=_risks(known) if newest else None,
         can_lose=not cannot if can or cannot else None,
         loss=known.worst_broker,
         rack_loss=known.worst_rack,
         disk=disk_horizon(view.cluster),
         tier=tier_horizon(view.cluster),
-        track=_track(summary["predictions"]),
+        track=_track(totals) if newest else None,
         brokers=int(newest[Brokers].listed.sum()) if newest else None,
-        partitions=None if summary["partitions"] is None else int(summary["partitions"]),
+        partitions=int(totals.value("kafka_twin_partitions")) if newest else None,
     )
 
 
@@ -209,32 +216,26 @@ def _not_judged(view: ClusterView, why: str) -> _OfView:
     )  # fmt: skip
 
 
-def _risks(summary: Mapping[str, Any]) -> Mapping[str, Mapping[str, int]]:
+def _risks(known: Known) -> Mapping[str, Mapping[str, int]]:
     """Open risks by severity and name, with how many partitions or brokers have each."""
     risks: dict[str, dict[str, int]] = {severity: {} for severity in SEVERITY_OF.values()}
-    for name, risk in summary["cluster_risks"].items():
-        if risk["open"]:
-            count = 1 if risk["brokers"] is None else len(risk["brokers"])
-            risks[SEVERITY_OF[risk["severity"]]][name] = count
-    for name, risk in summary["risks"].items():
-        if risk["partitions"]:
-            risks[SEVERITY_OF[risk["severity"]]][name] = int(risk["partitions"])
+    for name, of_cluster in known.cluster_risks.items():
+        if of_cluster["open"]:
+            brokers = of_cluster["brokers"]
+            risks[SEVERITY_OF[of_cluster["severity"]]][name] = len(brokers) if brokers else 1
+    for name, of_partitions in known.risks.items():
+        if of_partitions["partitions"]:
+            count = int(of_partitions["partitions"])
+            risks[SEVERITY_OF[of_partitions["severity"]]][name] = count
     return risks
 
 
-def _track(by_cause: Mapping[str, Mapping[str, float]] | None) -> TrackRecord | None:
-    if by_cause is None:
-        return None
-
-    def total(*results: Result) -> int:
-        names = [each.name.lower() for each in results]
-        return int(sum(counts.get(name, 0) for counts in by_cause.values() for name in names))
-
-    return {
-        "right": total(Result.RIGHT),
-        "wrong": total(Result.WRONG),
-        "not_judged": total(Result.OVERTAKEN, Result.UNFORESEEN),
-    }
+def _track(totals: Totals) -> TrackRecord:
+    counts: Counter[str] = Counter()
+    for (_, result), count in totals["kafka_twin_predictions_total"].items():
+        counts[result] += int(count)
+    right, wrong = (counts.pop(each.name.lower(), 0) for each in (Result.RIGHT, Result.WRONG))
+    return {"right": right, "wrong": wrong, "not_judged": counts.total()}
 
 
 def _labels(rows: Iterable[FleetRow]) -> Mapping[str, Sequence[str]]:

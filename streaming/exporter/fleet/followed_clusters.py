@@ -68,8 +68,10 @@ class FollowedClusters:
         self._annotators, self._when_broken = annotators, when_broken
         self._budget = budget_of(followed.common.exporter)
         self._served: dict[str, _Served] = {}
+        self._refused: dict[str, UserError] = {}  # clusters that could not be served lately
         self._buses: dict[Hashable, BusReading] = {}
         self._apart: list[BusReading] = []
+        self._changing = threading.Lock()
         self._is_started = False
         self._ended, self._touched_at_s = threading.Event(), 0.0
         self._thread = threading.Thread(target=self._run, name="following", daemon=True)
@@ -78,9 +80,11 @@ class FollowedClusters:
         """Serve the clusters, of which nothing is read yet.
 
         Raises:
-            UserError: the only cluster cannot be served.
+            UserError: none can be served.
         """
         self._follow()
+        for error in self._refused.values() if not self._served else ():
+            raise error
 
     def start(self) -> None:
         """Read, and see in a thread who comes, goes and changes."""
@@ -128,7 +132,7 @@ class FollowedClusters:
             touch_liveness_file(self._followed.common.health.folder, "exporter")
 
     def _follow(self) -> None:
-        configs = self._followed.configs
+        configs, self._refused = self._followed.configs, {}
         for name, served in [*self._served.items()]:
             if name not in configs or _own(configs[name]) != _own(served.config):
                 self._end(name, served)
@@ -145,9 +149,9 @@ class FollowedClusters:
             served = self._serving(config, end)
         except UserError as error:
             end.close()
-            if not self._followed.is_of_several:
-                raise
-            log.error("cannot be served", cluster=name, why=str(error))
+            self._refused[name] = error
+            if self._followed.is_of_several:
+                log.error("cannot be served", cluster=name, why=str(error))
             return
         self._served[name] = served
         self._bus_of(config).put(served.reading)
@@ -200,12 +204,14 @@ class FollowedClusters:
         for reading in readings:
             bus = self._new_bus()
             bus.put(reading)
-            self._apart.append(bus)
+            with self._changing:
+                self._apart.append(bus)
 
     def _end_idle_buses(self) -> None:
-        idle = [bus for bus in self._all_buses if not bus.wanted]
-        self._buses = {key: bus for key, bus in self._buses.items() if bus not in idle}
-        self._apart = [bus for bus in self._apart if bus not in idle]
+        with self._changing:
+            idle = [bus for bus in self._all_buses if not bus.wanted]
+            self._buses = {key: bus for key, bus in self._buses.items() if bus not in idle}
+            self._apart = [bus for bus in self._apart if bus not in idle]
         for bus in idle:
             bus.stop()
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from streaming.bus.view import ClusterView
+from streaming.exporter.views.cluster import ClusterRisk, RiskCount, shards_not_reported
 from streaming.questions.headline.remote_storage import of_remote_storage
 from streaming.questions.headline.worst_losses import WorstBroker, WorstRack
+from streaming.questions.single_loss import SingleLoss
 from streaming.runtime.quantities import utc_text
 from twin.arrays.plain import counted, enumerated
 from twin.cluster_rules.disks.disk_full import DiskForecasts
@@ -52,11 +54,13 @@ class WorstThing:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a view says of its cluster. ``summary`` is that of the API."""
+    """What the API says of the cluster of a view."""
 
     catalog: Catalog
     view: ClusterView
-    summary: Mapping[str, Any]
+    risks: Mapping[str, RiskCount]
+    cluster_risks: Mapping[str, ClusterRisk]
+    loss: SingleLoss
     worst_broker: WorstBroker | None
     worst_rack: WorstRack | None
 
@@ -83,14 +87,14 @@ def worst_thing(known: Known) -> WorstThing:
 
 def _silent(known: Known) -> Found:
     """First, since all that follows is of a time when some broker answered."""
-    if not known.summary["cluster_risks"]["cluster_silent"]["open"]:
+    if not known.cluster_risks["cluster_silent"]["open"]:
         return None
-    return "critical", known.summary["loss"]["sentence"], 0.0
+    return "critical", known.loss["sentence"], 0.0
 
 
 def _offline(known: Known) -> Found:
     """Somebody cannot write or read now."""
-    offline = int(known.summary["partitions_offline"] or 0)
+    offline = int(known.view.totals.value("kafka_twin_partitions_offline"))
     if not offline:
         return None
     has = counted(offline, "partition has", "partitions have")
@@ -104,9 +108,9 @@ def _critical(known: Known) -> Found:
 
 def _remote_storage(known: Known) -> Found:
     """Disks fill from here on: before the disks that do."""
-    if not known.summary["cluster_risks"]["remote_storage_failing"]["open"]:
+    if not known.cluster_risks["remote_storage_failing"]["open"]:
         return None
-    risk = known.summary["cluster_risks"]["remote_storage_failing"]
+    risk = known.cluster_risks["remote_storage_failing"]
     sentence = of_remote_storage(known.view).strip()
     return "critical", sentence or _as_sentence(risk["meaning"]), 0.0
 
@@ -145,10 +149,10 @@ def _warning(known: Known) -> Found:
 
 def _not_judged(known: Known) -> Found:
     """What follows says that nothing is wrong, so all must have been looked at."""
-    loss = known.summary["loss"]
+    loss = known.loss
     if not loss["can_be_lost"]:
         return "unknown", loss["sentence"], 0.0
-    if known.view.cluster is None or known.summary["shards_not_reported"]:
+    if known.view.cluster is None or shards_not_reported(known.view.cluster):
         sentence = "Of disks, controllers and remote storage nothing is known at present."
         return "unknown", sentence, 0.0
     return None
@@ -170,7 +174,7 @@ def _rack(known: Known) -> Found:
 
 def _nothing(known: Known) -> Found:
     """The sentence of the cluster's own page."""
-    return "ok", known.summary["loss"]["sentence"], 0.0
+    return "ok", known.loss["sentence"], 0.0
 
 
 _STEPS: Final[tuple[Callable[[Known], Found], ...]] = (
@@ -184,7 +188,7 @@ _STEPS: Final[tuple[Callable[[Known], Found], ...]] = (
 
 def _open_risks(known: Known, severity: str) -> Iterator[tuple[Severity, str, float]]:
     """The open risks of that severity in the order of their ranks, each as a sentence."""
-    of_cluster, of_partitions = known.summary["cluster_risks"], known.summary["risks"]
+    of_cluster, of_partitions = known.cluster_risks, known.risks
     for risk in known.catalog.all_risks:
         if risk.severity != severity or risk.name in SAID_APART:
             continue
@@ -217,7 +221,7 @@ def _as_sentence(text: str) -> str:
 
 def _full_disk(known: Known, name: str) -> Found:
     """The first full disk of the brokers that have that risk."""
-    risk, own = known.summary["cluster_risks"][name], known.view.cluster
+    risk, own = known.cluster_risks[name], known.view.cluster
     if not risk["open"] or own is None:
         return None
     severity = SEVERITY_OF[risk["severity"]]

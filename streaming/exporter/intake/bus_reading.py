@@ -106,20 +106,22 @@ class BusReading:
 
     def _prepare(self, reading: ClusterReading, pause_s: float) -> None:
         while not self._stop.wait(pause_s) and reading in self._wanted:
-            pause_s = RETRY_PAUSE_S
             reading.turn()
+            if not self._slots.acquire(timeout=RETRY_PAUSE_S):  # others are made ready
+                pause_s = 0
+                continue
+            pause_s = RETRY_PAUSE_S
             try:
-                with self._slots:
-                    is_ready = prepare(reading)
+                if prepare(reading):
+                    self._ready.put(reading)
+                    return
             except UserError as error:
                 self._note(reading, error)
             except Exception as error:
                 pause_s = BROKEN_PAUSE_S
                 self._note_broken([reading], error)
-            else:
-                if is_ready:
-                    self._ready.put(reading)
-                    return
+            finally:
+                self._slots.release()
 
     # ------------------------------------------------------------ the thread that reads
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 
 from streaming.bus import bus_topics
 from streaming.bus.connection import BusError
-from streaming.bus.looker import Looker
 from streaming.exporter.intake.cluster_reading import ClusterReading
+from streaming.exporter.intake.looker import Looker
 from streaming.exporter.view_source import wall_clock_ms
 
 

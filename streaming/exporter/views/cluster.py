@@ -137,16 +137,6 @@ def summary(
     bits = [shard.state[OpenRisks].bits for shard in view.shards]
     cold = sum(totals["kafka_twin_broker_cold_replicas"].values())
     own = sum(topics_with_thresholds(shard.state) for shard in view.shards)
-    risks: dict[str, RiskCount] = {
-        risk.name: {
-            "partitions": if_known(
-                totals.value("kafka_twin_partitions_at_risk", risk.name, risk.severity)
-            ),
-            "severity": risk.severity,
-            "meaning": risk.sentence,
-        }
-        for risk in catalog.risks
-    }
     listed = view.with_problems
     facts: ClusterFacts = {
         "cluster": cluster,
@@ -163,15 +153,28 @@ def summary(
         "thresholds": _cluster_thresholds(view.newest),
         "topics_with_thresholds": if_known(own),
         "election_rules": dict(catalog.election_rules),
-        "risks": risks,
-        "cluster_risks": _cluster_risks(catalog, view.cluster),
+        "risks": partition_risks(catalog, view),
+        "cluster_risks": cluster_risks(catalog, view.cluster),
         "shards_not_reported": shards_not_reported(view.cluster),
     }
     racks = by_first_label(catalog, totals, "rack")
     return {**facts, **counts, "racks": racks, **observed(view.observed_at_ms, now_ms)}
 
 
-def _cluster_risks(catalog: Catalog, own: ShardState | None) -> dict[str, ClusterRisk]:
+def partition_risks(catalog: Catalog, view: ClusterView) -> dict[str, RiskCount]:
+    """The risks of partitions, by name; the worst first."""
+    at_risk = view.totals["kafka_twin_partitions_at_risk"]
+    return {
+        risk.name: {
+            "partitions": at_risk.get((risk.name, risk.severity), 0) if view.shards else None,
+            "severity": risk.severity,
+            "meaning": risk.sentence,
+        }
+        for risk in catalog.risks
+    }
+
+
+def cluster_risks(catalog: Catalog, own: ShardState | None) -> dict[str, ClusterRisk]:
     """The risks of cluster rules, by name. A risk of the cluster as a whole has no brokers."""
     risks: dict[str, ClusterRisk] = {}
     for risk in catalog.cluster.risks:
@@ -187,7 +190,7 @@ def _cluster_risks(catalog: Catalog, own: ShardState | None) -> dict[str, Cluste
 
 def open_cluster_risks(catalog: Catalog, own: ShardState | None) -> dict[str, list[int]]:
     """The open risks of cluster rules, the worst first, with the brokers that have each."""
-    risks = _cluster_risks(catalog, own)
+    risks = cluster_risks(catalog, own)
     return {name: risk["brokers"] or [] for name, risk in risks.items() if risk["open"]}
 
 

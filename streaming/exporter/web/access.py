@@ -99,11 +99,11 @@ class GuardedApp:
     def __init__(self, app: ASGIApp, access: Access, guarded_by_itself: frozenset[str]) -> None:
         """``guarded_by_itself`` are paths that know better who may ask."""
         self._app, self._access = app, access
-        self._open = guarded_by_itself.union(OPEN_PATHS)
+        self._open = guarded_by_itself
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or _BELOW.sub("", scope["path"]) in self._open:
+        if scope["type"] != "http" or scope["path"] in self._open or is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
         peer = scope["client"][0] if scope.get("client") else ""
@@ -116,6 +116,11 @@ class GuardedApp:
             return
         scope[ROLE] = role
         await self._app(scope, receive, send)
+
+
+def is_open(path: str) -> bool:
+    """Whether a path, of all or below that of a cluster, is for whoever asks."""
+    return _BELOW.sub("", path) in OPEN_PATHS
 
 
 def may(scope: Scope, role: Role) -> bool:

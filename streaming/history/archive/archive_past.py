@@ -80,7 +80,7 @@ class ArchivePast:
         self, tables: ArchiveTables, catalog: Catalog, cluster: str, interval_ms: int
     ) -> None:
         """The past of tables, which may be empty; two cycles are ``interval_ms`` apart."""
-        self._tables, self._catalog, self._cluster = tables, catalog, cluster
+        self._tables, self._catalog, self.cluster = tables, catalog, cluster
         self._interval_ms = interval_ms
         self._lock = threading.Lock()
         self._views: LruCache[_Key, PastView] = LruCache(KEPT_VIEWS)
@@ -267,7 +267,7 @@ class ArchivePast:
         states = dict(self._states(known))
         own = states.pop(CLUSTER, None)
         if own is None:
-            own = empty_cluster(self._catalog, self._cluster, shards)
+            own = empty_cluster(self._catalog, self.cluster, shards)
         return view_of(
             self._catalog, [states[n] for n in sorted(states)], own, shards, self._interval_ms
         )

@@ -6,10 +6,10 @@ own: in a shared batch, the small ones would wait for it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
-from urllib.parse import quote
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -47,7 +47,8 @@ class Bus(NamedTuple):
         """The name of its folder, which stays when a secret changes."""
         client = msgspec.json.encode(masked(msgspec.json.decode(self.client)))
         digest = blake2b(f"{self.bootstrap} ".encode() + client, digest_size=6).hexdigest()
-        return f"{quote(self.bootstrap.partition(',')[0], safe='')}-{digest}"
+        # Spark's command for other state partitions does not find a folder with a sign of URLs.
+        return f"{re.sub('[^a-zA-Z0-9.-]', '_', self.bootstrap.partition(',')[0])}-{digest}"
 
 
 class Lane(NamedTuple):
@@ -80,6 +81,21 @@ def by_lane(known: Iterable[Config], *, is_fleet: bool) -> dict[Lane, list[Confi
     return found
 
 
+def checkpoints_in(spark: SparkSession, checkpoint: str) -> list[str]:
+    """The checkpoints of all queries that have been started there, as Spark takes them.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be used.
+    """
+    base = location(checkpoint)
+    below = [
+        f"{base}/{kind}/{name}"
+        for kind in (_BUSES, _CLUSTERS)
+        for name in sorted(Folder(spark, f"{base}/{kind}").names())
+    ]
+    return [each for each in (base, *below) if Folder(spark, f"{each}/offsets").names()]
+
+
 class Checkpoints:
     """The folders of the queries in one checkpoint.
 
@@ -110,7 +126,7 @@ class Checkpoints:
     def of(self, lane: Lane) -> str:
         """The checkpoint of a query, as Spark takes it."""
         if lane.cluster:
-            return f"{self._base}/{_CLUSTERS}/{quote(lane.cluster, safe='')}"
+            return f"{self._base}/{_CLUSTERS}/{lane.cluster}"
         if lane.bus.folder == self._owner:
             return self._base
         return f"{self._base}/{_BUSES}/{lane.bus.folder}"

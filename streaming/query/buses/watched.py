@@ -16,7 +16,6 @@ from streaming.bus import bus_topics
 from streaming.bus.connection import BusError
 from streaming.bus.shards import with_known_shards
 from streaming.runtime.config import Config
-from streaming.runtime.errors import UserError
 
 LOOK_EVERY_S: Final = 1.0
 LOOK_FOR_MORE_EVERY_S: Final = 15.0
@@ -41,9 +40,9 @@ class Watched:
 
     def __init__(self, configs: Iterable[Config]) -> None:
         """Nothing is asked yet."""
-        self.failure: UserError | None = None  # why the bus cannot be looked at
+        self.failure: Exception | None = None  # why the bus cannot be looked at
         self.known: Known = {}
-        self._configs: list[Config] = []
+        self._configs: dict[str, Config] = {}  # of the last look that the bus has answered
         self._given: list[Config] = []
         self._has_topics: set[str] = set()
         self._said: dict[str, str] = {}
@@ -71,7 +70,7 @@ class Watched:
             try:
                 self.look()
                 self.failure = None
-            except UserError as error:
+            except Exception as error:
                 self.failure = error
             if not self.known and not is_said and self.failure is None:
                 log.info("waiting", what="the first observation", why="bus.shards is not set, and "
@@ -85,21 +84,21 @@ class Watched:
         Raises:
             BusError: the bus cannot be reached, or its only cluster cannot be watched.
         """
-        before, self._configs = {c.cluster.name: c for c in self._configs}, self._given
-        now = {config.cluster.name: config for config in self._configs}
+        now = {config.cluster.name: config for config in self._given}
         same = {
             name
             for name, config in now.items()
-            if name in before and used_by_query(config) == used_by_query(before[name])
+            if name in self._configs and used_by_query(config) == used_by_query(self._configs[name])
         }
         self._has_topics &= same
         known = {name: config for name, config in self.known.items() if name in same}
         for name, config in now.items():
-            if name not in known and (found := self._found(config)) is not None:
+            if name not in known and (found := self._found(config, len(now) == 1)) is not None:
                 known[name] = found
+        self._configs = now
         self.known = {name: known[name] for name in now if name in known}
 
-    def _found(self, config: Config) -> Config | None:
+    def _found(self, config: Config, is_only: bool) -> Config | None:
         name = config.cluster.name
         try:
             if name not in self._has_topics:
@@ -107,7 +106,7 @@ class Watched:
                 self._has_topics.add(name)
             found = with_known_shards(config)
         except BusError as error:
-            if error.unreachable or len(self._configs) == 1:
+            if error.unreachable or is_only:
                 raise
             self._say(name, str(error))
             return None

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from streaming.bus.connection import BusError
 from streaming.bus.shards import with_known_shards
+from streaming.query.buses.lanes import checkpoints_in
 from streaming.query.heartbeat import Say, require_none
 from streaming.query.session import STATE_PARTITIONS, spark_session
 from streaming.query.state.checkpoint import location
@@ -29,8 +30,14 @@ class RepartitionError(UserError):
     """The state cannot be repartitioned; the message says in one line why."""
 
 
-def repartition(config: Config, partitions: int, say: Say) -> None:
+def repartition(config: Config, partitions: int, say: Say, *, is_fleet: bool = False) -> None:
     """Rewrite the state of a stopped query into that many partitions.
+
+    Args:
+        config: of the cluster, or of any.
+        partitions: of the state of each query.
+        say: prints a line.
+        is_fleet: there may be several clusters, and several queries.
 
     Raises:
         RepartitionError: there is no checkpoint, the number is invalid, or Spark fails.
@@ -38,22 +45,25 @@ def repartition(config: Config, partitions: int, say: Say) -> None:
         QueryRunsError: the query runs.
         JarError, SessionError: there is no Spark to run in.
     """
-    if not config.bus.shards:
+    if not is_fleet and not config.bus.shards:
         with suppress(BusError):  # the state can be rewritten while the bus is away
             config = with_known_shards(config) or config
-    if partitions > config.bus.shards > 0:
+    if not is_fleet and partitions > config.bus.shards > 0:
         raise RepartitionError(
             f"{partitions} partitions: there are {config.bus.shards} shards (bus.shards), and a "
             "partition without one does nothing"
         )
     with spark_session(config) as spark:
-        checkpoint = location(config.query.checkpoint)
-        before = _state_partitions(spark, checkpoint)
-        if before == partitions:
-            raise RepartitionError(f"{checkpoint} has {partitions} state partitions already")
-        require_none(spark, checkpoint, say)
-        say(f"rewriting the state of {checkpoint} from {before} to {partitions} partitions")
-        _rewrite(spark, checkpoint, partitions)
+        whole = location(config.query.checkpoint)
+        places = (checkpoints_in(spark, whole) if is_fleet else []) or [whole]
+        before = {each: _state_partitions(spark, each) for each in places}
+        others = [each for each in places if before[each] != partitions]
+        if not others:
+            raise RepartitionError(f"{whole} has {partitions} state partitions already")
+        for each in others:
+            require_none(spark, each, say)
+            say(f"rewriting the state of {each} from {before[each]} to {partitions} partitions")
+            _rewrite(spark, each, partitions)
     say(f"done; start the query again, and set query.state_partitions = {partitions}")
 
 

@@ -43,7 +43,7 @@ CASES = {
     ),
     "a cluster of which no broker answers": (
         lambda: simulated(silent(1, 2, 3, 4, 5)), "critical",
-        "No broker has answered since 2027-01-15 08:16:00 UTC: what is shown is how the cluster "
+        "No broker has answered since 2027-01-15 08:25:00 UTC: what is shown is how the cluster "
         "was then.",
     ),
     "partitions without a leader": (

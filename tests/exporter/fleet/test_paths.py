@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import schemathesis
 from starlette.testclient import TestClient
 
 from streaming.exporter.fleet.below import path_of
@@ -13,6 +14,7 @@ from streaming.exporter.fleet.served_clusters import ServedClusters
 from streaming.exporter.web_application import application
 from streaming.runtime.config import AccessConfig
 from tests.exporter.fleet.views import a_fleet, a_source
+from tests.exporter.test_openapi import strict
 from twin.builtin import CATALOG
 
 ORDERS, PAYMENTS = a_source("orders", labels={"env": "prod"}), a_source("payments", seed=2)
@@ -39,6 +41,8 @@ def test_one_cluster_is_served_at_the_root_and_below_its_path():
 def test_the_path_without_a_slash_leads_to_the_console_however_a_proxy_calls_the_root():
     answer = a_fleet(ORDERS, PAYMENTS).get("/clusters/orders", follow_redirects=False)
     assert answer.headers["location"] == "orders/"
+    answer = a_fleet(ORDERS, PAYMENTS).get("/clusters/", follow_redirects=False)
+    assert answer.headers["location"] == "../"
 
 
 def test_a_cluster_that_is_not_there_is_refused_in_one_line_with_those_that_are():
@@ -109,6 +113,10 @@ def test_the_description_lists_the_paths_about_all_and_that_of_a_cluster_its_own
     fleet = a_fleet(ORDERS)
     described = fleet.get("/api/v1/openapi.json").json()
     assert {"/", "/metrics", "/api/v1/fleet", "/api/v1/http_sd", "/healthz"} < {*described["paths"]}
+    api = schemathesis.openapi.from_dict(strict(described))
+    api.validate()
+    for path in ("/api/v1/fleet", "/api/v1/http_sd"):
+        api[path]["GET"].validate_response(fleet.get(path))
     below = fleet.get("/clusters/orders/api/v1/openapi.json").json()
     assert below == TestClient(application(ORDERS)).get("/api/v1/openapi.json").json()
 
@@ -124,6 +132,14 @@ def test_who_shows_no_token_sees_probes_alone_at_the_root_and_below():
             assert answer.headers["x-content-type-options"] == "nosniff"
             with_token = {"Authorization": "Bearer secret"}
             assert fleet.get(below + path, headers=with_token).status_code in (200, 404)
+
+
+def test_who_shows_no_token_learns_no_names_of_clusters():
+    fleet = a_fleet(ORDERS, access=AccessConfig(token="secret"), mcp_token="other")
+    for path in ("healthz", "mcp", "", "api/v1/summary"):
+        answer = fleet.get(f"/clusters/none/{path}")
+        assert answer.status_code == (404 if path == "healthz" else 401)
+        assert "orders" not in answer.text
 
 
 def test_plans_are_for_operators_below_a_cluster_as_well():

@@ -33,12 +33,14 @@ export class FleetPage extends Component {
 }
 
 function Top({ choice, answer, error }) {
-  const filter = event => go(choiceHref({ ...choice, q: event.target.value.trim() }), { replace: true });
+  const filter = event =>
+    go(choiceHref({ ...choice, q: event.target.value.trim() }), { replace: true });
   return html`<header class="top">
     <a class="brand" href="#/">kafka-twin</a><span class="cluster">all clusters</span>
     <form role="search" class="search fleet-search" onSubmit=${event => event.preventDefault()}>
       <input id="search" type="search" value=${choice.q} autocomplete="off" onInput=${filter}
-        aria-label="Clusters with this in name, label or sentence" placeholder="/ filter by name, label, sentence" />
+        aria-label="Clusters with this in name, label or sentence"
+        placeholder="/ filter by name, label, sentence" />
     </form>
     <span class="state"><${Asked} answer=${answer} error=${error} /><${ThemeSwitch} /></span>
   </header>`;
@@ -81,25 +83,27 @@ function Fleet({ fleet: { clusters, labels }, choice }) {
     </div>
     <p role="status" class=${choice.q ? "pager" : "unseen"}>${choice.q
       && `${counted(shown.length, "cluster")} of ${clusters.length} with “${choice.q}”`}</p>
-    ${shown.length > 0 && html`<${FleetTable} clusters=${shown} group=${choice.group} allRows=${allRows} />`}
+    ${shown.length > 0
+      && html`<${FleetTable} clusters=${shown} group=${choice.group} allRows=${allRows} />`}
   </section>`;
 }
 
 function sentence(loud, total) {
   if (!total) return "No cluster is configured.";
-  if (!loud) return total === 1 ? "Nothing to look at in the one cluster." : `Nothing to look at in any of ${total} clusters.`;
+  if (!loud) return `None of ${counted(total, "cluster")} needs a look.`;
   return `${loud} of ${counted(total, "cluster")} ${loud === 1 ? "needs" : "need"} a look.`;
 }
 
 function Counts({ clusters }) {
   const counts = bySeverity(clusters);
-  return html`<span class="counts">${Object.entries(STATES).map(([severity, state]) =>
-    counts[severity] && html`<span key=${severity} class=${`pill ${state}`}>${counts[severity]} ${severity}</span>`)}</span>`;
+  return html`<span class="counts">${Object.entries(STATES).map(([severity, state]) => counts[severity]
+    && html`<span key=${severity} class=${`pill ${state}`}>${counts[severity]} ${severity}</span>`)}</span>`;
 }
 
 function Groups({ labels, choice }) {
   const names = Object.keys(labels);
   if (!names.length) return null;
-  return html`<span class="muted">group by</span><${Switch} label="Groups of clusters" options=${["", ...names].map(name =>
-    [choiceHref({ ...choice, group: name }), name || "nothing", choice.group === name])} />`;
+  const options = ["", ...names].map(name => [
+    choiceHref({ ...choice, group: name }), name || "nothing", choice.group === name]);
+  return html`<span class="muted">group by</span><${Switch} label="Groups of clusters" options=${options} />`;
 }

@@ -1,7 +1,9 @@
 /** A cluster as a row, and clusters with nothing to say as names. */
 import { UNKNOWN } from "../format.js";
 import { html } from "../ui.js";
-import { brokerLoss, diskFull, freshness, rackLoss, risksOf, sizeOf, tierFull, trackRecord, withShortTimes } from "./words.js";
+import {
+  brokerLoss, diskFull, freshness, rackLoss, risksOf, sizeOf, tierFull, trackRecord, withShortTimes,
+} from "./words.js";
 
 const OF_RISKS = { critical: "bad", warning: "warn", info: "info" };
 
@@ -9,10 +11,11 @@ const OF_RISKS = { critical: "bad", warning: "warn", info: "info" };
 const to = name => `clusters/${encodeURIComponent(name)}/`;
 
 /** Props: `row`; `without`, the label that its group has said. */
-export function Row({ row, without, hasVersions }) {
+export function Row({ row, without }) {
+  const about = [sizeOf(row), ...Object.values(row.labels)].join(" · ");
   return html`<tr role="row" class=${row.up ? "" : row.risks ? "old" : "old blank"}>
-    <th scope="row" role="rowheader"><${Mark} severity=${row.severity} /><a class="to-cluster" href=${to(row.cluster)}
-      title=${[sizeOf(row), ...Object.values(row.labels)].join(" · ")}>${row.cluster}</a><${Labels} labels=${row.labels} without=${without} /></th>
+    <th scope="row" role="rowheader"><${Mark} severity=${row.severity} />
+      <a class="to-cluster" href=${to(row.cluster)} title=${about}>${row.cluster}</a><${Labels} labels=${row.labels} without=${without} /></th>
     <td role="cell" class="said" title=${row.sentence}><span>${withShortTimes(row)}</span></td>
     <td role="cell" class=${`of-risks ${stateOfRisks(row)}`}><${Risks} row=${row} /></td>
     <${Cell} name="broker lost" of=${brokerLoss(row)} />
@@ -21,18 +24,18 @@ export function Row({ row, without, hasVersions }) {
     <${Cell} name="if tier is away" of=${tierFull(row)} />
     <${Cell} name="age" of=${freshness(row)} />
     <${Cell} name="leader changes" of=${trackRecord(row)} />
-    ${hasVersions && html`<${Cell} name="Kafka" of=${[row.kafka_version ?? UNKNOWN, row.kafka_version ? "muted" : "unknown", ""]} />`}
   </tr>`;
 }
 
 /** `name` stands before it where rows have no heads, on a phone. */
-const Cell = ({ name, of: [text, state, more] }) => html`<td role="cell" class=${`${state} ${name === "age" ? "age" : ""}`}
-  title=${more} data-name=${name}>${text}</td>`;
+const Cell = ({ name, of: [text, state, more] }) => html`<td role="cell" data-name=${name} title=${more}
+  class=${`${state} ${name === "age" ? "age" : ""}`}>${text}</td>`;
 
-const Mark = ({ severity }) => html`<span class=${`mark-of ${severity}`}><span class="unseen">${severity}: </span></span>`;
+const Mark = ({ severity }) => html`<span class=${`mark-of ${severity}`}>
+  <span class="unseen">${severity}: </span></span>`;
 
 function Labels({ labels, without }) {
-  const values = Object.entries(labels).filter(([name]) => name !== without).map(([, value]) => value);
+  const values = Object.keys(labels).filter(name => name !== without).map(name => labels[name]);
   return values.length > 0 && html` <span class="labels">${values.join(" ")}</span>`;
 }
 
@@ -43,7 +46,8 @@ function stateOfRisks({ risks }) {
 
 function Risks({ row }) {
   if (row.risks === null) return UNKNOWN;
-  const open = Object.entries(OF_RISKS).map(([severity, state]) => [severity, state, ...risksOf(row, severity)])
+  const open = Object.entries(OF_RISKS)
+    .map(([severity, state]) => [severity, state, ...risksOf(row, severity)])
     .filter(([, , number]) => number);
   if (!open.length) return "none";
   return open.map(([severity, state, number, names]) => html`<span key=${severity} class=${`pill ${state}`}

@@ -12,26 +12,24 @@ const HEADS = [
 ];
 
 export function FleetTable({ clusters, group, allRows }) {
-  const hasVersions = clusters.some(each => each.kafka_version !== null);
-  const heads = hasVersions ? [...HEADS, ["Kafka", "version"]] : HEADS;
   return html`<table class=${`list clusters ${allRows ? "" : "dense"}`} role="table">
     <caption class="unseen">Clusters, the worst first</caption>
-    <colgroup>${heads.map(([, kind]) => html`<col class=${`of-${kind}`} />`)}</colgroup>
-    <thead role="rowgroup"><tr role="row">${heads.map(([text]) => html`
+    <colgroup>${HEADS.map(([, kind]) => html`<col class=${`of-${kind}`} />`)}</colgroup>
+    <thead role="rowgroup"><tr role="row">${HEADS.map(([text]) => html`
       <th scope="col" role="columnheader">${text}</th>`)}</tr></thead>
     ${grouped(clusters, group).map(([value, those]) => html`<${Group} key=${value} label=${group} value=${value}
-      clusters=${those} allRows=${allRows} columns=${heads.length} hasVersions=${hasVersions} />`)}
+      clusters=${those} allRows=${allRows} />`)}
   </table>`;
 }
 
-function Group({ label, value, clusters, allRows, columns, hasVersions }) {
+function Group({ label, value, clusters, allRows }) {
   const rows = allRows ? clusters : clusters.filter(each => !isQuiet(each));
   const quiet = allRows ? [] : clusters.filter(isQuiet);
   return html`<tbody role="rowgroup">
-    ${label && html`<tr class="group" role="row"><th scope="rowgroup" role="rowheader" colspan=${columns}>
+    ${label && html`<tr class="group" role="row"><th scope="rowgroup" role="rowheader" colspan=${HEADS.length}>
       ${value || `no ${label}`} <span class="muted">${summaryOf(clusters)}</span></th></tr>`}
-    ${rows.map(each => html`<${Row} key=${each.cluster} row=${each} without=${label} hasVersions=${hasVersions} />`)}
-    ${quiet.length > 0 && html`<tr class="quiet" role="row"><td role="cell" colspan=${columns}>
+    ${rows.map(each => html`<${Row} key=${each.cluster} row=${each} without=${label} />`)}
+    ${quiet.length > 0 && html`<tr class="quiet" role="row"><td role="cell" colspan=${HEADS.length}>
       <${Quiet} clusters=${quiet} isAlone=${!rows.length} /></td></tr>`}
   </tbody>`;
 }

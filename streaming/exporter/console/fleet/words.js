@@ -67,14 +67,13 @@ export const tierFull = row => horizon(
 export function freshness({ age_ms: ageMs, up }) {
   if (ageMs === null) return ["never", "unknown", "Nothing was observed yet"];
   const seconds = Math.round(ageMs / 1_000);
-  return [seconds < 10 ? `${seconds} s` : duration(seconds), up ? "muted" : "bad", "Since the newest observation"];
+  const text = seconds < 10 ? `${seconds} s` : duration(seconds);
+  return [text, up ? "muted" : "bad", "Since the newest observation"];
 }
 
 /** "5 brokers, 431 partitions" */
-export function sizeOf({ brokers, partitions }) {
-  if (brokers === null) return "Its size is unknown";
-  return `${counted(brokers, "broker")}, ${partitions === null ? "unknown partitions" : counted(partitions, "partition")}`;
-}
+export const sizeOf = ({ brokers, partitions }) => (brokers === null ? "Its size is unknown"
+  : `${counted(brokers, "broker")}, ${counted(partitions, "partition")}`);
 
 /** Leader changes that were judged, and how many had been predicted wrong. */
 export function trackRecord({ track }) {
