@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import msgspec
+import structlog
 from pyspark.sql import SparkSession
 
 from streaming.archive.archive_query import ArchiveQuery
@@ -33,6 +34,8 @@ from streaming.runtime.stop import on_stop_signal
 TURN_EVERY_S: Final = 0.5
 LOOK_AT_FILES_EVERY_S: Final = 5.0
 
+log = structlog.get_logger("archive")
+
 
 def run(followed: Followed) -> None:
     """Run for the clusters of the configuration until SIGTERM or SIGINT.
@@ -53,12 +56,12 @@ def run(followed: Followed) -> None:
         served(archive.registry, at.host, at.archive_port, "metrics.archive_port"),
         archive.watching(),
     ):
-        while not archive.known():
+        while not (known := archive.known()):
             touch_liveness_file(common.health.folder, "archive")
             if stop.wait(TURN_EVERY_S):
                 return
             archive.follow()
-        largest = max(each.bus.shards for each in archive.known())
+        largest = max(each.bus.shards for each in known)
         config = as_program(with_shards(common, largest))
         with spark_session(config) as spark, archive.running(spark, config):
             while not stop.wait(TURN_EVERY_S):
@@ -102,6 +105,7 @@ class Archive:
         self._metrics: dict[str, ProgramMetrics] = {}
         self._buses: dict[Bus, Watched] = {}
         self._queries: dict[Bus, ArchiveQuery] = {}
+        self._said: dict[Bus, str] = {}
         self._spark: SparkSession | None = None
 
     def known(self) -> list[Config]:
@@ -143,9 +147,13 @@ class Archive:
             self._look = Deadline.after_s(LOOK_AT_FILES_EVERY_S)
             if self._followed.look():
                 self._watch()
-        for watched in self._buses.values():
+        for bus, watched in self._buses.items():
             if not self._followed.is_fleet and not watched.known and watched.failure is not None:
                 raise watched.failure
+            why = str(watched.failure or "")
+            if why and why != self._said.get(bus):  # log each cause once
+                log.warning("unavailable", what=f"bus {bus.bootstrap}", why=why)
+            self._said[bus] = why
         if self._spark is not None:
             self._run(self._spark)
 

@@ -23,7 +23,6 @@ from streaming.lab import class_archive
 from streaming.lab.cluster_config import MAX_NODES
 from streaming.lab.demo import (
     ARCHIVE,
-    FIRST_SNAPSHOT_WITHIN_S,
     LINE_EVERY_S,
     DemoFailed,
     Ports,
@@ -48,6 +47,9 @@ LABELS: Final = {"orders": "prod", "payments": "prod", "stock": "test", "search"
 """The names of the clusters, and the label ``env`` of each."""
 
 MOST_CLUSTERS: Final = len(LABELS)
+_ALL_UP_WITHIN_S: Final = 360
+"""Twice as long as for one cluster: brokers of several, and an archive beside them, start."""
+
 _PORTS_A_CLUSTER: Final = 3 * MAX_NODES
 
 _SAME_NAMES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -215,7 +217,7 @@ def _write_config(home: Path, clusters: Mapping[str, LocalCluster], ports: Ports
 
 
 def _await_up(url: str, home: Path, names: Sequence[str], stop: threading.Event) -> None:
-    deadline = Deadline.after_s(FIRST_SNAPSHOT_WITHIN_S)
+    deadline = Deadline.after_s(_ALL_UP_WITHIN_S)
     while not stop.is_set():
         fleet = answer_of(f"{url}/api/v1/fleet")
         up = {row["cluster"] for row in fleet["clusters"] if row["up"]} if fleet else set()
@@ -224,7 +226,7 @@ def _await_up(url: str, home: Path, names: Sequence[str], stop: threading.Event)
         if deadline.is_over:
             missing = ", ".join(sorted(set(names) - up))
             raise DemoFailed(
-                f"no snapshot of {missing} after {FIRST_SNAPSHOT_WITHIN_S} s; see {home}/twin/logs"
+                f"no snapshot of {missing} after {_ALL_UP_WITHIN_S} s; see {home}/twin/logs"
             )
         stop.wait(0.3)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from kafka import KafkaAdminClient
 
 from streaming.bus import bus_topics, record
 from streaming.bus.reader import Reader
@@ -23,12 +24,12 @@ from streaming.runtime.config import Config
 from streaming.runtime.configuration.loading import load_all
 from streaming.runtime.deadline import Deadline
 from tests.history.recorded import INTERVAL_MS, a_recording
+from tests.tap.lines import SHRINK, SHRUNK, stamped
 from tests.waiting import until
 
 pytestmark = pytest.mark.cluster
 
 SHARDS, CYCLES = 2, 8
-REQUESTS = Path(__file__).parents[1] / "tap" / "request.log"
 
 
 @pytest.fixture
@@ -60,10 +61,15 @@ def observed(config: Config) -> list[bytes]:
 
 def test_a_tap_writes_to_the_bus_topics_of_its_cluster_alone(file: Path):
     configs = load_all(file, {})
-    log = file.with_name("tap.log")
+    with closing(KafkaAdminClient(bootstrap_servers=configs["copy"].cluster.bootstrap)) as admin:
+        admin.create_topics(
+            {"orders-eu": {"num_partitions": 4, "replication_factor": 1}}, wait_for_metadata=True
+        )
+    server, at_ms = file.with_name("server.log"), time.time_ns() // 1_000_000
+    server.write_bytes(b"".join(stamped(at_ms, line) + b"\n" for line in (SHRINK, SHRUNK)))
     command = ["--config", str(file), "tap", "--cluster", "copy", "--from-beginning",
-               "--zone", "UTC", f"1={REQUESTS}"]  # fmt: skip
-    with log.open("wb") as out:
+               "--zone", "UTC", f"4={server}"]  # fmt: skip
+    with file.with_name("tap.log").open("wb") as out:
         tap = subprocess.Popen([sys.executable, "-m", "streaming", *command], stderr=out)
     try:
         until(lambda: observed(configs["copy"]), 60, pause_s=1)

@@ -219,11 +219,6 @@ def _schema(table: type[Any]) -> pa.Schema:
 
 
 @cache
-def _empty(table: type[Any]) -> Any:
-    return table.from_values(blank(c, 0) for c in table.columns)
-
-
-@cache
 def _under(table: type[Any], election_rule: str) -> type[Any]:
     if election_rule == KAFKA:
         return table
@@ -291,8 +286,7 @@ class _Rows(Table):
     @classmethod
     def empty(cls) -> Self:
         """A table without rows."""
-        table: Any = cls  # as in schema()
-        return cast(Self, _empty(table))
+        return cls.from_values(blank(c, 0) for c in cls.columns)
 
     def pick(self, rows: Array) -> Self:
         """The table of those rows, given by a mask or by ascending indices."""
