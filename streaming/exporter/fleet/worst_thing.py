@@ -222,18 +222,16 @@ def _as_sentence(text: str) -> str:
 def _full_disk(known: Known, name: str) -> Found:
     """The first full disk of the brokers that have that risk."""
     risk, own = known.cluster_risks[name], known.view.cluster
-    if not risk["open"] or own is None:
+    if not risk["brokers"] or own is None:
         return None
-    severity = SEVERITY_OF[risk["severity"]]
+    brokers, severity = risk["brokers"], SEVERITY_OF[risk["severity"]]
     forecasts = own[DiskForecasts]
-    at_ms = np.where(
-        np.isin(forecasts.broker, risk["brokers"]), forecasts.full_at_earliest_ms, np.inf
-    )
+    at_ms = np.where(np.isin(forecasts.broker, brokers), forecasts.full_at_earliest_ms, np.inf)
     first = int(np.argmin(np.nan_to_num(at_ms, nan=np.inf))) if len(at_ms) else 0
     if not len(at_ms) or not np.isfinite(at_ms[first]):
-        return severity, _as_sentence(f"{_named(risk['brokers'])}: {risk['meaning']}"), 0.0
+        return severity, _as_sentence(f"{_named(brokers)}: {risk['meaning']}"), 0.0
     full_ms, broker = round(float(at_ms[first])), int(forecasts.broker[first])
-    others = len(risk["brokers"]) - 1
+    others = len(brokers) - 1
     more = f"; {counted(others, 'other broker has one', 'other brokers have one')} too"
     sentence = (
         f"A disk of broker {broker} is full at {utc_text(full_ms)} at the earliest"
