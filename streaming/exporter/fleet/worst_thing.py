@@ -222,9 +222,9 @@ def _as_sentence(text: str) -> str:
 def _full_disk(known: Known, name: str) -> Found:
     """The first full disk of the brokers that have that risk."""
     risk, own = known.cluster_risks[name], known.view.cluster
-    if not risk["open"] or own is None:
+    if not risk["brokers"] or own is None:
         return None
-    severity, brokers = SEVERITY_OF[risk["severity"]], risk["brokers"] or []
+    brokers, severity = risk["brokers"], SEVERITY_OF[risk["severity"]]
     forecasts = own[DiskForecasts]
     at_ms = np.where(np.isin(forecasts.broker, brokers), forecasts.full_at_earliest_ms, np.inf)
     first = int(np.argmin(np.nan_to_num(at_ms, nan=np.inf))) if len(at_ms) else 0
