@@ -139,6 +139,26 @@ def test_events_of_days_ago_that_are_read_again_are_not_archived_again(
     assert sorted(rows.column("id").to_pylist()) == ["new", "newest", "old"]
 
 
+def test_an_archive_of_one_cluster_is_continued_as_that_of_a_fleet(tmp_path: Path):
+    bus = a_bus(9)
+    bus.event("a", bus.at_ms(1))
+    Program(bus, tmp_path / "one").run()
+    moved = tmp_path / "fleet" / f"cluster={CLUSTER}"
+    moved.parent.mkdir()
+    (tmp_path / "one").rename(moved)
+    for _ in range(5):
+        bus.cycle()
+    program = Program(bus, moved, batch=1)  # of another query, which reads all of the bus again
+    program.run()
+    for name in (CYCLES, PARTITIONS, REPLICAS):
+        assert set(rows_by_key(moved, name).values()) == {1}
+    events = ArchiveTables(str(moved)).read(EVENTS)
+    assert events is not None
+    assert events.column("id").to_pylist() == ["a"]
+    for cycle in range(13):
+        assert_equal(program.past(), bus, cycle)
+
+
 def test_cycles_whose_observations_expired_are_a_gap(tmp_path: Path):
     bus, program = a_gap(tmp_path, 24)
     del bus.observations[: 9 * SHARDS]
