@@ -50,7 +50,9 @@ def test_every_setting_has_a_cost() -> None:
 def test_topics_that_the_twin_has_created_have_the_settings_that_it_needs(
     cluster: LocalCluster,
 ) -> None:
-    assert said(configured(cluster, "settings-fine")) == [FINE]
+    config = configured(cluster, "settings-fine")
+    bus_topics.ensure_topics(config)
+    until(lambda: said(config) == [FINE], otherwise=lambda: f"said: {said(config)}")
 
 
 @pytest.mark.parametrize(

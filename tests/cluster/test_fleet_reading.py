@@ -150,17 +150,18 @@ def test_a_cluster_whose_topics_are_made_anew_is_read_anew(cluster, prefix):
         write(each.config)
     with reading(orders, payments), closing(KafkaAdminClient(**settings(orders.config))) as admin:
         until(lambda: is_read(orders) and is_read(payments))
+        before = _topic_ids(admin, payments)
         admin.delete_topics([*bus_topics.topics(payments.config)])
-        until(lambda: _is_created_anew(admin, payments))
+        until(lambda: len(_topic_ids(admin, payments) - before) == len(before))
         write(payments.config)
         until(lambda: is_read(payments, times=2))
         assert orders.view.snapshots_read == 1
 
 
-def _is_created_anew(admin: KafkaAdminClient, reading: ClusterReading) -> bool:
-    """By the reading, which finds them missing."""
-    names = [*bus_topics.topics(reading.config)]
-    return all(topic["error_code"] == 0 for topic in admin.describe_topics(names))
+def _topic_ids(admin: KafkaAdminClient, reading: ClusterReading) -> set[str]:
+    """Of the topics of a cluster that are there: others once the reading has made them anew."""
+    described = admin.describe_topics([*bus_topics.topics(reading.config)])
+    return {str(topic["topic_id"]) for topic in described if topic["error_code"] == 0}
 
 
 def test_what_one_cluster_cannot_use_is_counted_for_it_alone(cluster, prefix):

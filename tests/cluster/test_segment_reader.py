@@ -15,6 +15,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import msgspec
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
 
 from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
@@ -95,12 +96,12 @@ def test_records_are_sent_once_and_a_restart_goes_on_behind_them(
 
 
 def test_a_cluster_that_does_not_answer_is_no_running_reader(
-    config: Config, spark: SparkSession, capfd: pytest.CaptureFixture[str]
+    config: Config, spark: SparkSession
 ) -> None:
     away = msgspec.structs.replace(config.cluster, bootstrap="127.0.0.1:1")
     config = msgspec.structs.replace(
         config, cluster=away, bus=msgspec.structs.replace(config.bus, bootstrap="127.0.0.1:1")
     )
-    with reading(config, spark) as reader:
-        until(lambda: "no broker has described the topic" in "".join(capfd.readouterr()))
+    with capture_logs() as logs, reading(config, spark) as reader:
+        until(lambda: "no broker has described the topic" in str(logs))
         assert not reader.is_running
