@@ -12,19 +12,17 @@ from contextlib import contextmanager
 from typing import Final
 
 import msgspec
-import structlog
 from pyspark.sql import SparkSession
 
 from streaming.archive.archive_query import ArchiveQuery
 from streaming.archive.own_metrics import OWN
 from streaming.bus.shards import with_shards
 from streaming.history.archive.delta import ArchiveError
-from streaming.query.buses.lanes import Bus, Checkpoints, Lane, by_bus
-from streaming.query.buses.watched import Watched
+from streaming.query.buses.lanes import Bus, Checkpoints, Lane
+from streaming.query.buses.watched_buses import WatchedBuses
 from streaming.query.session import spark_session
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.following import Followed
-from streaming.runtime.deadline import Deadline
 from streaming.runtime.exposition.application import Registry
 from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.plugins import catalog_of
@@ -32,9 +30,6 @@ from streaming.runtime.program_metrics import ProgramMetrics, served
 from streaming.runtime.stop import on_stop_signal
 
 TURN_EVERY_S: Final = 0.5
-LOOK_AT_FILES_EVERY_S: Final = 5.0
-
-log = structlog.get_logger("archive")
 
 
 def run(followed: Followed) -> None:
@@ -54,9 +49,9 @@ def run(followed: Followed) -> None:
     with (
         on_stop_signal(stop),
         served(archive.registry, at.host, at.archive_port, "metrics.archive_port"),
-        archive.watching(),
+        archive.buses.watching(),
     ):
-        while not (known := archive.known()):
+        while not (known := archive.buses.known()):
             touch_liveness_file(common.health.folder, "archive")
             if stop.wait(TURN_EVERY_S):
                 return
@@ -101,33 +96,18 @@ class Archive:
     def __init__(self, followed: Followed) -> None:
         self.registry = Registry()
         self._followed = followed
-        self._look = Deadline.after_s(LOOK_AT_FILES_EVERY_S)
+        self.buses = WatchedBuses(followed)
         self._metrics: dict[str, ProgramMetrics] = {}
-        self._buses: dict[Bus, Watched] = {}
         self._queries: dict[Bus, ArchiveQuery] = {}
-        self._said: dict[Bus, str] = {}
         self._spark: SparkSession | None = None
-
-    def known(self) -> list[Config]:
-        """The clusters whose numbers of shards are known."""
-        return [config for watched in self._buses.values() for config in watched.known.values()]
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Watch buses while the block runs."""
-        self._watch()
-        try:
-            yield
-        finally:
-            for watched in self._buses.values():
-                watched.stop()
+        self._begin_metrics()
 
     @contextmanager
     def running(self, spark: SparkSession, config: Config) -> Iterator[None]:
         """Let queries run while the block runs; ``config`` is that of the program."""
         is_fleet = self._followed.is_fleet
         self._checkpoints = Checkpoints(
-            spark, config.query.checkpoint, [*self._buses], is_fleet=is_fleet
+            spark, config.query.checkpoint, [*self.buses.by_bus], is_fleet=is_fleet
         )
         self._spark = spark
         try:
@@ -143,39 +123,19 @@ class Archive:
         Raises:
             UserError: of that of a single cluster.
         """
-        if self._look.is_over:
-            self._look = Deadline.after_s(LOOK_AT_FILES_EVERY_S)
-            if self._followed.look():
-                self._watch()
-        for bus, watched in self._buses.items():
-            if not self._followed.is_fleet and not watched.known and watched.failure is not None:
-                raise watched.failure
-            why = str(watched.failure or "")
-            if why and why != self._said.get(bus):  # log each cause once
-                log.warning("unavailable", what=f"bus {bus.bootstrap}", why=why)
-            self._said[bus] = why
+        self.buses.follow()
+        self._begin_metrics()
         if self._spark is not None:
             self._run(self._spark)
 
-    def _watch(self) -> None:
-        """Watch the buses of the clusters that are configured, and no others."""
-        configs = self._followed.configs
-        for name in configs:
-            if name not in self._metrics:
-                self._metrics[name] = ProgramMetrics(name, OWN, self.registry)
-        buses = by_bus(configs.values())
-        for bus in self._buses.keys() - buses.keys():
-            self._buses.pop(bus).stop()
-        for bus, its in buses.items():
-            if bus in self._buses:
-                self._buses[bus].configure(its)
-            else:
-                self._buses[bus] = Watched(its)
-                self._buses[bus].start()
+    def _begin_metrics(self) -> None:
+        for name in self._followed.configs.keys() - self._metrics.keys():
+            self._metrics[name] = ProgramMetrics(name, OWN, self.registry)
 
     def _run(self, spark: SparkSession) -> None:
         """Run the queries of the clusters that are known, and no others."""
-        known = {bus: [*each.known.values()] for bus, each in self._buses.items() if each.known}
+        buses = self.buses.by_bus.items()
+        known = {bus: [*each.known.values()] for bus, each in buses if each.known}
         for bus in self._queries.keys() - known.keys():
             self._queries.pop(bus).stop()
         for bus, configs in known.items():

@@ -11,18 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import structlog
 from pyspark.sql import SparkSession
 
 from streaming.bus.shards import with_shards
 from streaming.query.batch_metrics import BatchMetrics
-from streaming.query.buses.lanes import Bus, Checkpoints, Lane, by_bus, by_lane
+from streaming.query.buses.lanes import Checkpoints, Lane, by_lane
 from streaming.query.buses.running import RunningQuery
-from streaming.query.buses.watched import Watched
+from streaming.query.buses.watched_buses import WatchedBuses
 from streaming.query.session import spark_session
-from streaming.runtime.config import Config
 from streaming.runtime.configuration.following import Followed
-from streaming.runtime.deadline import Deadline
 from streaming.runtime.exposition.application import Registry
 from streaming.runtime.liveness import touch_liveness_file
 from streaming.runtime.plugins import catalog_of
@@ -30,9 +27,6 @@ from streaming.runtime.program_metrics import served
 from streaming.runtime.stop import on_stop_signal
 
 TURN_EVERY_S: Final = 0.5
-LOOK_AT_FILES_EVERY_S: Final = 5.0
-
-log = structlog.get_logger("query")
 
 
 def run(followed: Followed) -> None:
@@ -53,14 +47,14 @@ def run(followed: Followed) -> None:
         served(
             queries.registry, at.host, at.query_port, "metrics.query_port", queries.why_unhealthy
         ),
-        queries.watching(),
+        queries.buses.watching(),
     ):
-        while not queries.known():
+        while not queries.buses.known():
             touch_liveness_file(common.health.folder, "query")
             if stop.wait(TURN_EVERY_S):
                 return
             queries.follow()
-        config = with_shards(common, sum(each.bus.shards for each in queries.known()))
+        config = with_shards(common, sum(each.bus.shards for each in queries.buses.known()))
         with spark_session(config) as spark, queries.running(spark):
             while not stop.wait(TURN_EVERY_S):
                 queries.follow()
@@ -72,41 +66,26 @@ class Queries:
     def __init__(self, followed: Followed) -> None:
         self.registry = Registry()
         self._followed = followed
-        self._look = Deadline.after_s(LOOK_AT_FILES_EVERY_S)
-        self._buses: dict[Bus, Watched] = {}
+        self.buses = WatchedBuses(followed)
         self._queries: dict[Lane, tuple[RunningQuery, BatchMetrics]] = {}
-        self._said: dict[Bus, str] = {}
         self._spark: SparkSession | None = None
-
-    def known(self) -> list[Config]:
-        """The clusters whose numbers of shards are known."""
-        return [config for watched in self._buses.values() for config in watched.known.values()]
 
     def why_unhealthy(self) -> str:
         """A sentence for each query that stands still, and each bus that is away; may be empty."""
         each = {lane: metrics.why_unhealthy() for lane, (_, metrics) in [*self._queries.items()]}
-        if len(each) == len(self._buses) == 1:
+        buses = self.buses.by_bus
+        if len(each) == len(buses) == 1:
             return next(iter(each.values()))
         said = [f"{lane.cluster or lane.bus.bootstrap}: {why}" for lane, why in each.items() if why]
-        said += [str(watched.failure) for watched in [*self._buses.values()] if watched.failure]
+        said += [str(watched.failure) for watched in buses.values() if watched.failure]
         return "; ".join(said)
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Watch buses while the block runs."""
-        self._watch()
-        try:
-            yield
-        finally:
-            for watched in self._buses.values():
-                watched.stop()
 
     @contextmanager
     def running(self, spark: SparkSession) -> Iterator[None]:
         """Let queries run while the block runs."""
         config = self._followed.common
         self._checkpoints = Checkpoints(
-            spark, config.query.checkpoint, [*self._buses], is_fleet=self._followed.is_fleet
+            spark, config.query.checkpoint, [*self.buses.by_bus], is_fleet=self._followed.is_fleet
         )
         self._spark = spark
         try:
@@ -121,39 +100,17 @@ class Queries:
         Raises:
             BusError, QueryError: of the only one.
         """
-        if self._look.is_over:
-            self._look = Deadline.after_s(LOOK_AT_FILES_EVERY_S)
-            if self._followed.look():
-                self._watch()
-        for bus, watched in self._buses.items():
-            if watched.failure is not None and not watched.known and len(self._buses) == 1:
-                raise watched.failure
-            why = str(watched.failure or "")
-            if why and why != self._said.get(bus):  # log each cause once
-                log.warning("unavailable", what=f"bus {bus.bootstrap}", why=why)
-            self._said[bus] = why
+        self.buses.follow()
         for query, _ in self._queries.values():
             if query.failure is not None:
                 raise query.failure
         if self._spark is not None:
             self._run(self._spark)
 
-    def _watch(self) -> None:
-        """Watch the buses of the clusters that are configured, and no others."""
-        buses = by_bus(self._followed.configs.values())
-        for bus in self._buses.keys() - buses.keys():
-            self._buses.pop(bus).stop()
-        for bus, configs in buses.items():
-            if bus in self._buses:
-                self._buses[bus].configure(configs)
-            else:
-                self._buses[bus] = Watched(configs)
-                self._buses[bus].start()
-
     def _run(self, spark: SparkSession) -> None:
         """Run the queries of the clusters that are known, and no others."""
         is_fleet = self._followed.is_fleet
-        lanes = by_lane(self.known(), is_fleet=is_fleet)
+        lanes = by_lane(self.buses.known(), is_fleet=is_fleet)
         self._end(*(self._queries.keys() - lanes.keys()))
         for lane, configs in lanes.items():
             if lane in self._queries:
