@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -130,17 +130,8 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         DemoFailed, ClusterError, JarError: one line each.
     """
     began = time.monotonic()
-    clients.quiet()  # brokers are lost here on purpose
-    os.environ.update(class_archive.quick_spark() | os.environ)
-    stop = threading.Event()
     home = home.resolve()
-    say = Progress(began)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(on_stop_signal(stop))
-        say("looking for the jars of Kafka and of Spark's connector (fetched once)")
-        for conf in ("spark", "kafka", "jmx"):
-            jars.ensure(conf)
-        shutil.rmtree(home / "twin", ignore_errors=True)
+    with begun(home, began) as (stack, stop, say):
         lag = {"replica.lag.time.max.ms": str(LAG_MS)} if "slow-leader" in scripts else {}
         cluster = LocalCluster(
             home / "cluster", base_port=ports.brokers, settings=lag, request_logs=True
@@ -183,6 +174,26 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         else:
             end = None if seconds is None else Deadline(began + seconds)
             _show(url, alerts, home, cluster, stop, end)
+
+
+@contextlib.contextmanager
+def begun(
+    home: Path, began_s: float
+) -> Iterator[tuple[contextlib.ExitStack, threading.Event, Progress]]:
+    """What begins and ends every demo. What is put on the stack ends with the block.
+
+    Gives the stack, the event that Ctrl-C sets, and what prints lines.
+    """
+    clients.quiet()  # brokers are lost here on purpose
+    os.environ.update(class_archive.quick_spark() | os.environ)
+    stop, say = threading.Event(), Progress(began_s)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(on_stop_signal(stop))
+        say("looking for the jars of Kafka and of Spark's connector (fetched once)")
+        for conf in ("spark", "kafka", "jmx"):
+            jars.ensure(conf)
+        shutil.rmtree(home / "twin", ignore_errors=True)
+        yield stack, stop, say
         print("\nstopping ...", flush=True)
     print("stopped: no process and no port is left", flush=True)
 
@@ -289,16 +300,29 @@ def _show(
     url: str, alerts: str | None, home: Path, cluster: LocalCluster, stop: threading.Event,
     end: Deadline | None,
 ) -> None:  # fmt: skip
-    """Redraw the screen each second; without a terminal, print it every LINE_EVERY_S."""
-    live = sys.stdout.isatty()
-    while not stop.is_set() and (end is None or not end.is_over):
+    """Show the screen until the end."""
+
+    def screen() -> str | None:
         summary, brokers = answer_of(f"{url}/api/v1/summary"), answer_of(f"{url}/api/v1/brokers")
         risky = answer_of(f"{url}/api/v1/partitions?at_risk=true&limit=12")
         if summary is None or brokers is None or risky is None:
-            text = "the exporter does not answer; it is being started again\n"
-        else:
-            text = draw(summary, brokers["brokers"], risky, url, alerts, typed(home),
-                        cluster.bootstrap, typed(program()), width_of(sys.stdout))  # fmt: skip
+            return None
+        return draw(
+            summary, brokers["brokers"], risky, url, alerts, typed(home), cluster.bootstrap,
+            typed(program()), width_of(sys.stdout),
+        )  # fmt: skip
+
+    redraw(screen, stop, end)
+
+
+def redraw(screen: Callable[[], str | None], stop: threading.Event, end: Deadline | None) -> None:
+    """Redraw a screen each second; without a terminal, print it every LINE_EVERY_S.
+
+    It is None while the exporter does not answer.
+    """
+    live = sys.stdout.isatty()
+    while not stop.is_set() and (end is None or not end.is_over):
+        text = screen() or "the exporter does not answer; it is being started again\n"
         print(f"\x1b[H\x1b[J{text}" if live else text, flush=True)
         pause = 1.0 if live else LINE_EVERY_S
         if end is not None:

@@ -6,9 +6,6 @@ the same names. As with one cluster, every process ends with the demo.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 import sys
 import threading
 import time
@@ -19,26 +16,22 @@ from typing import Any, Final
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from streaming.lab import class_archive
 from streaming.lab.cluster_config import MAX_NODES
 from streaming.lab.demo import (
     ARCHIVE,
-    LINE_EVERY_S,
     DemoFailed,
     Ports,
-    Progress,
     alerting,
     answer_of,
+    begun,
     reads_archives,
+    redraw,
     tap_of,
     typed,
 )
 from streaming.lab.local_cluster import LocalCluster
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
-from streaming.runtime import jars
 from streaming.runtime.deadline import Deadline
-from streaming.runtime.kafka import clients
-from streaming.runtime.stop import on_stop_signal
 from streaming.runtime.supervise import children, supervised
 from streaming.runtime.terminal import table, width_of
 
@@ -129,17 +122,8 @@ def fleet_demo(home: Path, ports: Ports, number: int, *, seconds: float | None) 
         DemoFailed, ClusterError, JarError: one line each.
     """
     began = time.monotonic()
-    clients.quiet()
-    os.environ.update(class_archive.quick_spark() | os.environ)
-    stop = threading.Event()
     home = home.resolve()
-    say = Progress(began)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(on_stop_signal(stop))
-        say("looking for the jars of Kafka and of Spark's connector (fetched once)")
-        for conf in ("spark", "kafka", "jmx"):
-            jars.ensure(conf)
-        shutil.rmtree(home / "twin", ignore_errors=True)
+    with begun(home, began) as (stack, stop, say):
         clusters = _clusters(home, ports, number)
         for name, cluster in clusters.items():
             cluster.wipe()
@@ -167,9 +151,8 @@ def fleet_demo(home: Path, ports: Ports, number: int, *, seconds: float | None) 
         url = f"http://127.0.0.1:{ports.metrics}"
         _await_up(url, home, [*clusters], stop)
         say("the twin of all is live")
-        _show(url, home, stop, None if seconds is None else Deadline(began + seconds))
-        print("\nstopping ...", flush=True)
-    print("stopped: no process and no port is left", flush=True)
+        end = None if seconds is None else Deadline(began + seconds)
+        redraw(lambda: _screen(url, home), stop, end)
 
 
 def _clusters(home: Path, ports: Ports, number: int) -> dict[str, LocalCluster]:
@@ -231,19 +214,10 @@ def _await_up(url: str, home: Path, names: Sequence[str], stop: threading.Event)
         stop.wait(0.3)
 
 
-def _show(url: str, home: Path, stop: threading.Event, end: Deadline | None) -> None:
-    """Redraw the fleet each second; without a terminal, print it every LINE_EVERY_S."""
-    live = sys.stdout.isatty()
-    while not stop.is_set() and (end is None or not end.is_over):
-        fleet = answer_of(f"{url}/api/v1/fleet")
-        text = (
-            "the exporter does not answer; it is being started again\n"
-            if fleet is None
-            else draw_fleet(fleet, url, typed(home), width_of(sys.stdout))
-        )
-        print(f"\x1b[H\x1b[J{text}" if live else text, flush=True)
-        pause = 1.0 if live else LINE_EVERY_S
-        stop.wait(pause if end is None else max(min(pause, end.left_s), 0.05))
+def _screen(url: str, home: Path) -> str | None:
+    """The fleet as it is now; None if the exporter does not answer."""
+    fleet = answer_of(f"{url}/api/v1/fleet")
+    return fleet and draw_fleet(fleet, url, typed(home), width_of(sys.stdout))
 
 
 def draw_fleet(fleet: Mapping[str, Any], url: str, home: str, width: int | None = None) -> str:

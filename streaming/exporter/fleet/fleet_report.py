@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 from starlette.responses import Response
@@ -13,7 +13,13 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Runs, endpoint
 from streaming.exporter.fleet.served_clusters import ServedClusters
 from streaming.exporter.routes.history import FROM
-from streaming.exporter.routes.report import CONSOLE, FORMAT, document_answer
+from streaming.exporter.routes.report import (
+    CONSOLE,
+    FORMAT,
+    ReportFormat,
+    SpanBegin,
+    document_answer,
+)
 from streaming.exporter.schemas import ref
 from streaming.exporter.view_source import ViewSource, wall_clock_ms
 from streaming.history.moment import Moment, moment, time_text
@@ -21,8 +27,6 @@ from streaming.history.report.fleet import fleet_report, in_span, unknown
 from streaming.history.report.fleet_model import ClusterInSpan, FleetReport
 from streaming.history.report.writing.fleet_document import fleet_document, rendered_fleet
 from streaming.history.report.writing.markdown import markdown
-from streaming.history.report.writing.render import FORMATS
-from streaming.questions.parameters import one_of
 from streaming.runtime.errors import UserError
 from streaming.runtime.threads.workers import Workers
 
@@ -48,17 +52,9 @@ _WORKERS: Final = Workers(PATIENCE_S, at_once=1)
 def report(
     clusters: ServedClusters,
     *,
-    from_: Annotated[
-        Moment, moment("where the span begins, a [moment](history.md#ask-about-a-moment)")
-    ],
+    from_: SpanBegin,
     to: Annotated[Moment | None, moment("where it ends; now by default")] = None,
-    format_: Annotated[
-        Literal["md", "html", "json"],
-        one_of(
-            "`json`, `md` (Markdown) or `html` (a page that stands alone); `json` by default",
-            {each: each for each in FORMATS},
-        ),
-    ] = "json",
+    format_: ReportFormat = "json",
 ) -> FleetReport | Response:
     """The report of a span, in one of its formats."""
     now_ms = wall_clock_ms()

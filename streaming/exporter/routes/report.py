@@ -26,6 +26,17 @@ FORMAT: Final = "format"
 CONSOLE: Final = "../../"
 """From the path of a report; relative, so that a proxy may put all of it into a folder."""
 
+SpanBegin = Annotated[
+    Moment, moment("where the span begins, a [moment](history.md#ask-about-a-moment)")
+]
+ReportFormat = Annotated[
+    Literal["md", "html", "json"],
+    one_of(
+        "`json`, `md` (Markdown) or `html` (a page that stands alone); `json` by default",
+        {each: each for each in FORMATS},
+    ),
+]
+
 _MEDIA_TYPES: Final = {"md": "text/markdown", "html": "text/html"}
 
 _PAGE_POLICY: Final = (
@@ -48,19 +59,11 @@ _PAGE_POLICY: Final = (
 def report(
     source: ViewSource,
     *,
-    from_: Annotated[
-        Moment, moment("where the span begins, a [moment](history.md#ask-about-a-moment)")
-    ],
+    from_: SpanBegin,
     to: Annotated[
         Moment | None, moment("where it ends; the newest moment of the past by default")
     ] = None,
-    format_: Annotated[
-        Literal["md", "html", "json"],
-        one_of(
-            "`json`, `md` (Markdown) or `html` (a page that stands alone); `json` by default",
-            {each: each for each in FORMATS},
-        ),
-    ] = "json",
+    format_: ReportFormat = "json",
 ) -> Report | Response:
     """The report of a span, in one of its formats."""
     past = past_of(source)
