@@ -28,7 +28,7 @@ from grafana.variables import Json, clusters, console, datasource
 _ALL: Final = Scope(one=(), many=("cluster",))
 
 _AT_RISK: Final = ("partitions_at_risk", "brokers_at_risk", "at_risk")
-"""What counts open risks, by what they are about: partitions, brokers and the whole cluster."""
+"""The metrics with the number of open risks: of partitions, of brokers, and of the cluster."""
 
 _WORST: Final[Mapping] = {
     "4": ("not up", "red"),

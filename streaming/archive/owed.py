@@ -34,7 +34,7 @@ class Owed:
     """Batches in order. Threads may use it at the same time."""
 
     def __init__(self, folder: Folder, cluster: str) -> None:
-        """What the program before this one owed.
+        """Read the batches that are owed since before this start.
 
         Raises:
             CheckpointError: the checkpoint cannot be read.

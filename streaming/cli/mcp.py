@@ -23,7 +23,7 @@ class NotInstalledError(UserError):
 
 
 class _Fleet(msgspec.Struct):
-    """What an exporter of several clusters says of them."""
+    """The answer of ``/api/v1/fleet``, which only an exporter of several clusters gives."""
 
     clusters: list[Any]
 
@@ -40,7 +40,8 @@ def mcp(chosen: Chosen, url: str) -> None:
     """Answer agents over stdin and stdout (MCP).
 
     For clients that start their servers, like Claude Desktop. It asks the exporter, and only reads.
-    Where that has several clusters, every tool is told which, unless --cluster names one.
+    If the exporter has several clusters, each tool has the parameter cluster, unless --cluster
+    names one.
     """
     followed = chosen.followed()
     if not is_installed():

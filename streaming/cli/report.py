@@ -33,7 +33,7 @@ class _Summary(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """What reports of a cluster and of a fleet have in common."""
+    """The fields that both reports have, of one cluster and of a fleet."""
 
     begin_ms: int
     end_ms: int

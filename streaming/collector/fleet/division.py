@@ -81,7 +81,7 @@ class Division:
         return {name: each for name, each in clusters.items() if places[name] in mine}
 
     def why_unhealthy(self) -> str:
-        """Why this collector is no member of the group; empty while it is."""
+        """Why this collector cannot join the group; empty while it is a member."""
         return self._why_not
 
     def leave(self) -> None:

@@ -28,7 +28,7 @@ log = structlog.get_logger("collector")
 
 
 class PolledCluster:
-    """Polls a cluster until it is told to end; what ends that for a while ends nothing else.
+    """The thread that polls a cluster, until ``end``. An error makes it pause and try again.
 
     The thread does not keep the process: what hangs in it is left behind.
     """
@@ -112,7 +112,7 @@ class PolledCluster:
 
 
 def _read_at_start(config: Config) -> tuple[Any, ...]:
-    """What the collector reads once, when it begins with the cluster."""
+    """Settings that take effect when polling of the cluster begins: a change begins it anew."""
     cluster = config.cluster
     return (
         cluster.bootstrap,

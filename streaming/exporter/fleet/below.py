@@ -49,7 +49,7 @@ class Below:
             application = self._application(name)
         except RefusedError as refused:
             # Who need not show a token does not learn the others' names.
-            why = "there is no such cluster" if is_open(scope["path"]) else str(refused)
+            why = "no cluster has that name" if is_open(scope["path"]) else str(refused)
             await error_answer(why, refused.status)(scope, receive, send)
             return
         if not slash:  # relative, since a proxy may have put all below a path of its own

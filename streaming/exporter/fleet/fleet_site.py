@@ -31,9 +31,9 @@ _NAME_SIGNS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV
 
 @text_endpoint(
     "/metrics",
-    "metrics of all clusters for Prometheus, or of one",
+    "metrics for Prometheus, of all clusters or of the one in `?cluster=`",
     parameters={"cluster": _ONE},
-    refusals={404: "there is no such cluster"},
+    refusals={404: "no cluster has that name"},
 )
 def metrics(
     clusters: ServedClusters,
