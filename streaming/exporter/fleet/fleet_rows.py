@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import TypedDict
 
 import structlog
@@ -79,7 +80,6 @@ class FleetRow(TypedDict):
     tier_full_at_ms: int | None
     tier_forecast: str
     track: TrackRecord | None
-    kafka_version: str | None
     brokers: int | None
     partitions: int | None
 
@@ -113,12 +113,8 @@ class _OfView:
         return (
             kept.cluster is view.cluster
             and len(kept.shards) == len(view.shards)
-            and all(map(_is, kept.shards, view.shards))
+            and all(map(is_, kept.shards, view.shards))
         )
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 class FleetRows:
@@ -173,7 +169,6 @@ def _row(source: ViewSource, of_view: _OfView) -> tuple[WorstThing, FleetRow]:
         "tier_full_at_ms": of_view.tier.at_ms,
         "tier_forecast": of_view.tier.forecast,
         "track": of_view.track,
-        "kafka_version": None,  # no broker says it: requests show what it can do, not its release
         "brokers": of_view.brokers,
         "partitions": of_view.partitions,
     }

@@ -42,7 +42,7 @@ class WorstBroker(TypedDict):
 
 
 class WorstRack(TypedDict):
-    """The rack whose loss would take most partitions offline; ``broker`` are those in it.
+    """The rack whose loss would take most partitions offline; ``brokers`` are those in it.
 
     ``elects``: false where no majority of the controllers would be left, null if that is unknown.
     """

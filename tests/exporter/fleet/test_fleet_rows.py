@@ -108,7 +108,7 @@ def test_what_is_not_known_is_null_and_never_zero():
     row = row_of(None)
     assert {name for name, value in row.items() if value is None} == {
         "observed_at_ms", "age_ms", "risks", "can_lose", "loss", "rack_loss", "disk_full_at_ms",
-        "tier_full_at_ms", "track", "kafka_version", "brokers", "partitions",
+        "tier_full_at_ms", "track", "brokers", "partitions",
     }  # fmt: skip
     assert (row["disk_forecast"], row["tier_forecast"]) == ("unknown", "unknown")
 
