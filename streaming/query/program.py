@@ -76,7 +76,7 @@ class Queries:
         buses = self.buses.by_bus
         if len(each) == len(buses) == 1:
             return next(iter(each.values()))
-        said = [f"{lane.cluster or lane.bus.bootstrap}: {why}" for lane, why in each.items() if why]
+        said = [f"{lane}: {why}" for lane, why in each.items() if why]
         said += [str(watched.failure) for watched in buses.values() if watched.failure]
         return "; ".join(said)
 

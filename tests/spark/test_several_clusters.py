@@ -66,30 +66,30 @@ def a_cluster(name: str, bus: str = "bus:9092", shards: int = 1, **client: str) 
     )
 
 
-def names(lanes: dict[Lane, list[Config]]) -> dict[tuple[str, str], list[str]]:
+def names(lanes: dict[Lane, list[Config]]) -> dict[str, list[str]]:
     return {
-        (lane.bus.bootstrap, lane.cluster): [config.cluster.name for config in configs]
-        for lane, configs in lanes.items()
+        str(lane): [config.cluster.name for config in configs] for lane, configs in lanes.items()
     }
 
 
-def test_small_clusters_of_a_bus_share_a_query_and_a_large_one_has_its_own():
+def test_small_clusters_of_a_bus_share_a_query_and_large_ones_another():
     configs = [
         a_cluster("a"),
         a_cluster("b", "other:9092"),
         a_cluster("c", shards=LARGE_FROM_SHARDS - 1),
         a_cluster("d", shards=LARGE_FROM_SHARDS),
+        a_cluster("e", shards=70),
     ]
     assert names(by_lane(configs, is_fleet=True)) == {
-        ("bus:9092", ""): ["a", "c"],
-        ("other:9092", ""): ["b"],
-        ("bus:9092", "d"): ["d"],
+        "bus:9092": ["a", "c"],
+        "other:9092": ["b"],
+        "bus:9092, large clusters": ["d", "e"],
     }
 
 
 def test_a_single_cluster_has_the_query_that_it_always_had():
     alone = a_cluster("d", shards=LARGE_FROM_SHARDS)
-    assert names(by_lane([alone], is_fleet=False)) == {("bus:9092", ""): ["d"]}
+    assert names(by_lane([alone], is_fleet=False)) == {"bus:9092": ["d"]}
 
 
 def test_clusters_with_other_logins_at_the_bus_share_no_query():

@@ -1,7 +1,8 @@
 """Which clusters share a query, and where each query has its checkpoint.
 
-A batch has a fixed cost, so small clusters of a bus share one. A large cluster has a query of its
-own: in a shared batch, the small ones would wait for it.
+A batch has a fixed cost, so small clusters of a bus share a query. Large ones share another: in a
+batch with them the small ones would wait. They have none of their own each: every query looks for
+cycles all the time, and starts a Python worker of its own, all of them at the same moment.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _OWNER: Final = "bus"
 """A file in the checkpoint: the bus whose shared query has the checkpoint itself."""
 
 _BUSES: Final = "buses"
-_CLUSTERS: Final = "clusters"
+_LARGE: Final = "large"
 
 
 class Bus(NamedTuple):
@@ -52,10 +53,13 @@ class Bus(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A query: of the small clusters of a bus, or of one large cluster."""
+    """A query: of the small clusters of a bus, or of its large ones."""
 
     bus: Bus
-    cluster: str = ""  # the large one
+    is_large: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.bus.bootstrap}{', large clusters' if self.is_large else ''}"
 
 
 def by_bus(configs: Iterable[Config]) -> dict[Bus, list[Config]]:
@@ -76,8 +80,7 @@ def by_lane(known: Iterable[Config], *, is_fleet: bool) -> dict[Lane, list[Confi
     found: dict[Lane, list[Config]] = {}
     for config in known:
         is_large = is_fleet and config.bus.shards >= LARGE_FROM_SHARDS
-        lane = Lane(Bus.of(config), config.cluster.name if is_large else "")
-        found.setdefault(lane, []).append(config)
+        found.setdefault(Lane(Bus.of(config), is_large), []).append(config)
     return found
 
 
@@ -88,19 +91,17 @@ def checkpoints_in(spark: SparkSession, checkpoint: str) -> list[str]:
         CheckpointError: the checkpoint cannot be used.
     """
     base = location(checkpoint)
-    below = [
-        f"{base}/{kind}/{name}"
-        for kind in (_BUSES, _CLUSTERS)
-        for name in sorted(Folder(spark, f"{base}/{kind}").names())
-    ]
-    return [each for each in (base, *below) if Folder(spark, f"{each}/offsets").names()]
+    others = sorted(Folder(spark, f"{base}/{_BUSES}").names())
+    of_buses = [base, *(f"{base}/{_BUSES}/{name}" for name in others)]
+    found = [each for bus in of_buses for each in (bus, f"{bus}/{_LARGE}")]
+    return [each for each in found if Folder(spark, f"{each}/offsets").names()]
 
 
 class Checkpoints:
     """The folders of the queries in one checkpoint.
 
     The query that small clusters share has the checkpoint itself, as that of a single cluster.
-    Queries of other buses, and of large clusters, have folders in it.
+    Queries of other buses have folders in it, and that of large clusters has one beside the others.
     """
 
     def __init__(
@@ -125,8 +126,6 @@ class Checkpoints:
 
     def of(self, lane: Lane) -> str:
         """The checkpoint of a query, as Spark takes it."""
-        if lane.cluster:
-            return f"{self._base}/{_CLUSTERS}/{lane.cluster}"
-        if lane.bus.folder == self._owner:
-            return self._base
-        return f"{self._base}/{_BUSES}/{lane.bus.folder}"
+        is_owner = lane.bus.folder == self._owner
+        shared = self._base if is_owner else f"{self._base}/{_BUSES}/{lane.bus.folder}"
+        return f"{shared}/{_LARGE}" if lane.is_large else shared
