@@ -58,7 +58,7 @@ class BatchMetrics:
     def update(self, reports: Reports) -> list[Mapping[str, Any]]:
         """Add the batches that have ended since the last call, and return their reports.
 
-        Spark keeps the last hundred; reading all of these costs more than reading the newest, and
+        Spark keeps the last ones; reading all of these costs more than reading the newest, and
         is rarely needed.
         """
         newest = reports.newest()

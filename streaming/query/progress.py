@@ -29,7 +29,7 @@ class Reports:
         return self._newest
 
     def recent(self) -> list[dict[str, Any]]:
-        """The last hundred, the oldest first."""
+        """The last ones, as many as Spark keeps, the oldest first."""
         return [json.loads(report.json()) for report in self._query.recentProgress()]
 
 

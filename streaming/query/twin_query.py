@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.bus import bus_topics
+from streaming.bus.shards import SHARDS_FOR_CORES
 from streaming.query.cluster_shard import without_reports
 from streaming.query.kafka_options import OUTPUT, kafka_stream, sink_options
 from streaming.query.processor import Destination, TwinProcessor
@@ -129,10 +130,16 @@ def most_in_a_batch(configs: Sequence[Config]) -> int:
     fill batches of half a minute, for which the others wait. Spark takes of each partition by what
     waits there, and one message at least, so the others have theirs in each batch. Of clusters of
     one shard two cycles are fewer messages than a tap writes meanwhile: they would never catch up.
+
+    Of large clusters, two cycles of one: a batch has work enough then, and the driver gets the
+    reports of all its shards as one text. Those of 20 clusters with 200 brokers filled its heap.
     """
     configured = configs[0].query.max_offsets_per_trigger
     if len(configs) == 1:
         return configured
+    if min(config.bus.shards for config in configs) >= SHARDS_FOR_CORES:
+        largest = max(config.bus.shards for config in configs)
+        return max(largest, min(configured, 2 * largest))
     cycle = sum(config.bus.shards for config in configs)
     return max(cycle, min(configured, max(2 * cycle, _LEAST_IN_A_BATCH)))
 

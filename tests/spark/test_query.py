@@ -68,7 +68,10 @@ def test_a_batch_of_several_clusters_has_two_cycles_at_most():
     assert most(1, 1, 16) == 36
     assert most(1, 1, 16, configured=25) == 25
     assert most(1, 1, 1) == 30, "or messages of a tap would keep those of cycles out"
-    assert most(600, 600) == 1_200, "or a cycle would never be whole"
+    assert most(*[1] * 1_200) == 1_200, "or a cycle would never be whole"
+    assert most(16, 16, 16) == 32, "or the reports of all their shards would fill the driver"
+    assert most(600, 600) == 1_000
+    assert most(1_200, 1_200) == 1_200
 
 
 @pytest.mark.parametrize(
