@@ -282,7 +282,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     from streaming.query.state.checkpoint import require_shared
     from streaming.runtime.configuration.variables import given_by
 
-    config = _config(ctx)
+    config = chosen(ctx).common()
     if kind(master) != "k8s":  # there the driver gets its settings as variables
         require_shared(config.query.checkpoint, master, config.query.checkpoint_shared)
     if kind(master) == "yarn" and (given := given_by(os.environ)):

@@ -68,6 +68,16 @@ def test_a_checkpoint_that_executors_would_not_find_is_refused_before_anything_i
     assert not (tmp_path / "package").exists()
 
 
+def test_a_fleet_is_packed_without_a_choice_of_its_clusters(tmp_path: Path) -> None:
+    config = tmp_path / "twin.toml"
+    config.write_text("".join(f'[clusters.{n}]\nbootstrap = "{n}:9092"\n' for n in "ab"))
+    master = ["--master", "k8s://https://host:6443"]
+    arguments = ["--config", str(config), "spark-package", str(tmp_path / "package"), *master]
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.output.count("spark-submit") == 1
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     folder = str(tmp_path / "file" / "package")
