@@ -90,11 +90,11 @@ class Simulated:
         for shard in self._shards:
             shard.restore(broker)
 
-    def encoded(self, at_ms: int) -> list[tuple[int, bytes]]:
+    def encoded(self, at_ms: int, elapsed_ms: int = 5_000) -> list[tuple[int, bytes]]:
         """Shard and message of all that one cycle observes, as the collector sends it."""
         messages = []
         for shard in self._shards:
-            shard.traffic(5_000)
+            shard.traffic(elapsed_ms)
             frames = [part for frame in shard.observe(at_ms) for part in encode_parts(frame)]
             messages += [(shard.shard, message) for message in batch_messages(frames)]
         return messages

@@ -249,7 +249,7 @@ def used_by(pids: Mapping[str, int]) -> dict[str, ByProcess]:
     for name, pid in pids.items():
         for process, part in _below(found[pid], "driver" if name == "query" else "", found):
             used[f"{name} {part}".strip()][process.pid] = Used(
-                process.cpu_s, process.resident_bytes, _proportional_bytes(process.pid)
+                process.cpu_s, process.resident_bytes, proportional_bytes(process.pid)
             )
     return dict(used)
 
@@ -274,7 +274,8 @@ def _part(process: Process) -> str:
     return ""
 
 
-def _proportional_bytes(pid: int) -> int:
+def proportional_bytes(pid: int) -> int:
+    """Memory of a process, 0 if it has ended; of a page that N share it has one N-th."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -97,6 +97,11 @@ class Machine:
         """The command has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int | None:
+        """The process below which all of the machine run; None if it was never on."""
+        return None if self._process is None else self._process.pid
+
     def kill(self) -> None:
         """End all processes of the machine at once, as ``kill -9`` of each would."""
         if self._process is not None:

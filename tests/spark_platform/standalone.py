@@ -24,7 +24,11 @@ _QUICK: Final = " ".join(QUICK_START)
 class Platform:
     """A standalone master and its workers, each a machine."""
 
-    def __init__(self, folder: Path, port: int, hidden: Path) -> None:
+    def __init__(
+        self, folder: Path, port: int, hidden: Path, cores: int = CORES, memory: str = "1g"
+    ) -> None:
+        """Nothing is started yet; cores and memory are those of each worker."""
+        self._offers = ["--cores", f"{cores}", "--memory", memory]
         self.url = f"spark://127.0.0.1:{port}"
         self.driver_port = port + 10
         self._port = port
@@ -39,8 +43,7 @@ class Platform:
         until(self._has_master, STARTS_WITHIN_S, "no master")
         for i, worker in enumerate(self.workers):
             listen = self._listen(self._port + 2 * (i + 1))
-            worker.start([spark_class, f"{name}.worker.Worker", *listen, "--cores", f"{CORES}",
-                          "--memory", "1g", self.url])  # fmt: skip
+            worker.start([spark_class, f"{name}.worker.Worker", *listen, *self._offers, self.url])
         until(self._is_complete, STARTS_WITHIN_S, "the workers are not registered")
 
     def _listen(self, port: int) -> list[str]:
@@ -64,14 +67,17 @@ class Platform:
 class Twin:
     """The driver of the query, started by the line of the package."""
 
-    def __init__(self, folder: Path, line: str, platform: Platform) -> None:
+    def __init__(
+        self, folder: Path, line: str, platform: Platform, cores: int = CORES, memory: str = "700m"
+    ) -> None:
+        """Nothing is started yet; cores are of each executor, memory of it and of the driver."""
         self._port = port = platform.driver_port
         self.machine = Machine("driver", folder)
         settings = {
             "spark.driver.host": "127.0.0.1", "spark.driver.port": port,
             "spark.driver.blockManager.port": port + 20, "spark.blockManager.port": port + 40,
-            "spark.driver.memory": "700m", "spark.executor.memory": "700m",
-            "spark.executor.cores": CORES, "spark.ui.enabled": "false",
+            "spark.driver.memory": memory, "spark.executor.memory": memory,
+            "spark.executor.cores": cores, "spark.ui.enabled": "false",
             "spark.executor.extraJavaOptions": f"{_QUICK} {self.machine.temporary}",
             "spark.hadoop.dfs.replication": 1,
         }  # fmt: skip
