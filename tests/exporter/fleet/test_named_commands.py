@@ -8,12 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from streaming.cli.main import main
 from streaming.exporter.fleet.fleet_application import fleet_application
 from streaming.exporter.web_application import application
 from streaming.runtime.configuration.chosen import naming
 from tests.console.fleet import SMALL, ShownFleet, Simulated, filling, simulated
+from tests.exporter.serving import served
 from tests.exporter.test_disk_full import MINUTES, volumes
 from tests.twin.disks.stage import PLAIN, Growing, cycles, one_shard
 from twin.builtin import CATALOG
@@ -66,6 +69,20 @@ def test_commands_of_one_of_several_clusters_name_it_and_those_of_the_only_one_d
     fleet = TestClient(fleet_application(shown.clusters, CATALOG))
     named = commands_in(fleet.get(f"/clusters/orders.eu{path}").json())
     assert named == [f"{each} --cluster orders.eu" for each in alone]
+
+
+def test_the_command_line_prints_commands_about_the_cluster_that_it_was_asked_about():
+    shown = ShownFleet()
+    shown.show({"orders.eu": simulated()}, {})
+    asked, env = ["plan", "demote", "--broker", "1"], {"KAFKA_TWIN_CLUSTER_NAME": "orders.eu"}
+    alone = application(shown.clusters.source("orders.eu"))
+    for app, given, said in (
+        (alone, [], "`kafka-twin plan restore`"),
+        (shown.app(), ["--cluster", "orders.eu"], "`kafka-twin plan restore --cluster orders.eu`"),
+    ):
+        with served(app) as url:
+            output = CliRunner(env=env).invoke(main, [*asked, "--url", url, *given]).output
+        assert output.count("kafka-twin ") == output.count(said) == 1
 
 
 @pytest.mark.parametrize(
