@@ -387,7 +387,8 @@ def brokers_frame(
     last_tiered_fetch: Mapping[int, int] | None = None,
     lag_time_max_ms: Mapping[int, int] | None = None,
     settings: Mapping[str, Mapping[int, int]] | None = None,
-    capacity: Mapping[int, tuple[int, ...]] | None = None, **stamp: Any,
+    capacity: Mapping[int, tuple[int, ...]] | None = None,
+    kafka_versions: Mapping[int, str] | None = None, **stamp: Any,
 ) -> Frame:  # fmt: skip
     """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells.
 
@@ -417,6 +418,7 @@ def brokers_frame(
         capacity_bytes_in_per_s=_ints([into for into, *_ in limits]),
         capacity_bytes_out_per_s=_ints([out for _, out, _ in limits]),
         capacity_peak_percent=_ints([percent for *_, percent in limits]),
+        kafka_version=[(kafka_versions or {}).get(i, "") for i in ids],
     )  # fmt: skip
 
 

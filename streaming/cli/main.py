@@ -17,7 +17,13 @@ import click
 import msgspec
 
 from streaming.runtime.config import Config, ConfigError
-from streaming.runtime.configuration.chosen import OF_NO_CLUSTER, Chosen, chosen, with_cluster
+from streaming.runtime.configuration.chosen import (
+    OF_NO_CLUSTER,
+    Chosen,
+    chosen,
+    naming,
+    with_cluster,
+)
 from streaming.runtime.configuration.following import Followed
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
@@ -57,7 +63,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except UserError as error:
-            raise click.ClickException(str(error)) from None
+            raise click.ClickException(naming(chosen(ctx).cluster, str(error))) from None
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -39,7 +39,7 @@ from streaming.plans.proposed import read_proposal
 from streaming.plans.watch import WatchOptions, watch
 from streaming.questions.answer import Answer, some
 from streaming.questions.parameters import MAX_ROWS
-from streaming.runtime.configuration.chosen import Chosen
+from streaming.runtime.configuration.chosen import Chosen, naming
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 from twin.arrays.plain import counted
@@ -132,7 +132,8 @@ def order(
     with on_stop_signal(stop):
         folder = out or FOLDER / f"watch-{config.cluster.name}"
         watch(config, folder, terms, lambda: snapshots.newest(config), stop, _say)
-        click.echo(f"stopped; undo with kafka-twin plan restore {folder / journal.FILE}")
+        undo = f"`kafka-twin plan restore {folder / journal.FILE}`"
+        click.echo(naming(chosen.cluster, f"stopped; undo with {undo}"))
 
 
 @plan.command()
@@ -186,7 +187,7 @@ def place(
     planned = plan_place(snapshots.newest(chosen.config()), time.time_ns() // 1_000_000, most=most)
     _show(planned, as_json)
     if out is not None and planned.changes:
-        _write(planned, out, _origin(chosen), as_json)
+        _write(chosen, planned, out, _origin(chosen), as_json)
 
 
 @plan.command("judge")
@@ -242,14 +243,14 @@ def _plan(
         return
     if not applies:
         if out is not None:
-            _write(first, out, _origin(chosen), as_json)
+            _write(chosen, first, out, _origin(chosen), as_json)
         click.echo("nothing was changed: --apply does it", err=as_json)
         return
     folder = out or FOLDER / f"{first.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     stop = threading.Event()
     with Admin(chosen.config()) as admin:
         origin = admin.origin()
-        _write(first, folder, origin, as_json)
+        _write(chosen, first, folder, origin, as_json)
         with (
             on_stop_signal(stop),
             Journal(folder, origin, of_several=chosen.of_several) as written,
@@ -278,9 +279,9 @@ def _origin(chosen: Chosen) -> Origin:
         return Origin(config.cluster.name)
 
 
-def _write(planned: Plan, folder: Path, origin: Origin, as_json: bool) -> None:
+def _write(chosen: Chosen, planned: Plan, folder: Path, origin: Origin, as_json: bool) -> None:
     """Write the files of a plan, and print the commands that use them."""
-    for command in files.write(planned, folder, origin):
+    for command in files.write(planned, folder, origin, of_several=chosen.of_several):
         click.echo(f"  {command}", err=as_json)
 
 

@@ -25,7 +25,7 @@ from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer, WhatIfError
 from streaming.questions.question import Question
 from streaming.runtime.config import Config
-from streaming.runtime.configuration.chosen import Chosen
+from streaming.runtime.configuration.chosen import Chosen, chosen, naming
 from streaming.runtime.terminal import table, width_of
 
 MOST_ROWS: Final = 50
@@ -155,7 +155,7 @@ def print_answer(answer: Answer, as_json: bool, out: TextIO) -> None:
         out.write(json.dumps(answer.data) + "\n")
         return
     for line in answer.lines:
-        out.write(line + "\n")
+        out.write(naming(chosen().cluster, line) + "\n")
     if not answer.rows:
         return
     out.write(table(answer.header, answer.rows[:MOST_ROWS], borders=True, width=width_of(out)))

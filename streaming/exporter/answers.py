@@ -12,6 +12,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from streaming.runtime.configuration.chosen import naming
+
 GZIP_FROM_BYTES: Final = 2_000
 """Smaller answers fit into two packets uncompressed."""
 
@@ -32,9 +34,12 @@ class RefusedError(Exception):
         self.status = status
 
 
-def json_answer(value: Any, status: int = 200) -> Response:
-    """The value as JSON."""
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+def json_answer(value: Any, status: int = 200, cluster: str = "") -> Response:
+    """The value as JSON. Commands in its texts name the ``cluster``, if it is one of several."""
+    body = msgspec.json.encode(value)
+    if cluster and b"kafka-twin " in body:
+        body = naming(cluster, body.decode()).encode()
+    return Response(body, status, media_type="application/json")
 
 
 def error_answer(why: str, status: int) -> Response:

@@ -28,13 +28,24 @@ Asks = Callable[[Endpoint, Request, Values], Any]
 """Asks an endpoint."""
 
 
-def routes(endpoints: Iterable[Endpoint], ask: Asks, turns: Turns, cluster: str) -> list[Route]:
-    """The routes of the endpoints. Questions share one limit, those about the past another."""
-    return [Route(each.path, _responder(each, ask, turns, cluster)) for each in endpoints]
+def routes(
+    endpoints: Iterable[Endpoint],
+    ask: Asks,
+    turns: Turns,
+    cluster: str,
+    *,
+    of_several: bool = False,
+) -> list[Route]:  # fmt: skip
+    """The routes of the endpoints. Questions share one limit, those about the past another.
+
+    Where the cluster is one ``of_several``, commands in answers name it.
+    """
+    named = cluster if of_several else ""
+    return [Route(each.path, _responder(each, ask, turns, cluster, named)) for each in endpoints]
 
 
 def _responder(
-    endpoint: Endpoint, ask: Asks, turns: Turns, cluster: str
+    endpoint: Endpoint, ask: Asks, turns: Turns, cluster: str, named: str
 ) -> Callable[[Request], Awaitable[Response]]:
     def answered(request: Request) -> Response:
         if not may(request.scope, endpoint.role):
@@ -47,7 +58,9 @@ def _responder(
             answer = ask(endpoint, request, values)
         except (WhatIfError, RefusedError) as error:
             return error_answer(str(error), _status(error))
-        return answer if isinstance(answer, Response) else compressed(json_answer(answer), request)
+        if isinstance(answer, Response):
+            return answer
+        return compressed(json_answer(answer, cluster=named), request)
 
     def turn_of(request: Request) -> AbstractAsyncContextManager[Any]:
         is_asked = endpoint.of_state and AT_NAME in request.query_params

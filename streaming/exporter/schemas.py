@@ -212,9 +212,10 @@ def _prediction() -> Schema:
 
 
 def broker_fields() -> dict[str, Schema]:
-    """A broker's own fields, from its columns; a missing rack or host is null."""
+    """A broker's own fields, from its columns; a missing rack, host or version is null."""
     columns = {c.name: column_schema(c) for c in cluster_views.broker_columns()}
-    return columns | {name: nullable(columns[name]) for name in ("rack", "host")}
+    texts = ("rack", "host", "kafka_version")
+    return columns | {name: nullable(columns[name]) for name in texts}
 
 
 def _broker(catalog: Catalog) -> Schema:

@@ -66,10 +66,11 @@ def application(
     return guarded(with_refusals([*of_cluster, below.route], door.open), config, access)
 
 
-def routes_of(source: ViewSource, turns: Turns) -> list[BaseRoute]:
+def routes_of(source: ViewSource, turns: Turns, *, of_several: bool = False) -> list[BaseRoute]:
     """The API and the console of one cluster."""
-    declared = endpoints(source.catalog)
-    return [*routes(declared, Moments(source).ask, turns, source.cluster), console_route()]
+    declared, ask = endpoints(source.catalog), Moments(source).ask
+    of_api = routes(declared, ask, turns, source.cluster, of_several=of_several)
+    return [*of_api, console_route()]
 
 
 def with_refusals(

@@ -145,7 +145,7 @@ class Admin:
         except ClusterAuthorizationFailedError:
             raise NotAllowed(
                 f"{operation} on the cluster is not granted, so nothing more is changed; "
-                "kafka-twin check --acls User:NAME prints the command that grants it"
+                "`kafka-twin check --acls User:NAME` prints the command that grants it"
             ) from None
         except (KafkaError, OSError, RuntimeError) as error:
             why = clients.one_line(error, bootstrap=self._bootstrap)

@@ -21,7 +21,7 @@ ELECTION: Final = "election.json"
 RESTORE: Final = "restore.json"
 
 
-def write(plan: Plan, folder: Path, origin: Origin) -> list[str]:
+def write(plan: Plan, folder: Path, origin: Origin, *, of_several: bool = False) -> list[str]:
     """Write the files of a plan for a cluster, and return the commands that use them.
 
     Raises:
@@ -46,7 +46,8 @@ def write(plan: Plan, folder: Path, origin: Origin) -> list[str]:
         )
     if plan.moves_data:  # kafka-twin moves no data, so Kafka's tool moves them back as well
         return [*lines, _reassign(folder / RESTORE, True)]
-    return [*lines, f"kafka-twin plan restore {folder / RESTORE}"]
+    named = f" --cluster {origin.cluster}" if of_several else ""
+    return [*lines, f"kafka-twin plan restore {folder / RESTORE}{named}"]
 
 
 def _reassign(file: Path, moves_data: bool) -> str:

@@ -143,7 +143,7 @@ class WatchLock:
     def _not_allowed(self) -> NotAllowed:
         return NotAllowed(
             f"READ on group {self._group} is not granted, by which one watch knows of another; "
-            "kafka-twin check --acls User:NAME prints the command that grants it"
+            "`kafka-twin check --acls User:NAME` prints the command that grants it"
         )
 
     def close(self) -> None:

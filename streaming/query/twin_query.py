@@ -28,8 +28,8 @@ WATCH_EVERY_SECONDS: Final = 0.5
 LOOK_FOR_CYCLES_EVERY_MS: Final = 200
 """How soon a cycle is noticed once all of it is on the bus; a look asks brokers for their ends."""
 
-_LEAST_IN_A_BATCH: Final = 30
-"""Messages, where so many wait: a batch of six took as long, 1.9 s on a busy machine."""
+_MESSAGES_A_SHARD: Final = 10
+"""In a batch, on average: taps of five brokers write as many to a shard in a second."""
 
 SMALL_LOOKS_EVERY_MS: Final = 500
 """The same of small clusters, where looks take a sixth of the JVM's time; and where there are
@@ -126,22 +126,23 @@ def _state_key(configs: Sequence[Config]) -> Column:
 def most_in_a_batch(configs: Sequence[Config]) -> int:
     """Messages in a batch at most.
 
-    Of several clusters, two cycles: a cluster that floods, or comes back after an hour, would else
-    fill batches of half a minute, for which the others wait. Spark takes of each partition by what
-    waits there, and one message at least, so the others have theirs in each batch. Of clusters of
-    one shard two cycles are fewer messages than a tap writes meanwhile: they would never catch up.
+    Of several clusters, ten for each shard: a cluster that floods, or comes back after an hour,
+    would else fill batches of half a minute, for which the others wait. Spark takes of each
+    partition by what waits there, and one message at least, so the others have theirs in each
+    batch. Fewer would not do: taps write several messages in the time of a batch, whose events cost
+    nothing beside the cycles, and a fleet that takes less falls behind for good.
 
-    Of large clusters, two cycles of one: a batch has work enough then, and the driver gets the
-    reports of all its shards as one text. Those of 20 clusters with 200 brokers filled its heap.
+    Of large clusters, ten for each shard of one: the driver gets the reports of a batch as one
+    text, and that of two cycles of 20 clusters with 200 brokers filled a heap of 2 GB.
     """
     configured = configs[0].query.max_offsets_per_trigger
     if len(configs) == 1:
         return configured
     if min(config.bus.shards for config in configs) >= SHARDS_FOR_CORES:
         largest = max(config.bus.shards for config in configs)
-        return max(largest, min(configured, 2 * largest))
+        return max(largest, min(configured, _MESSAGES_A_SHARD * largest))
     cycle = sum(config.bus.shards for config in configs)
-    return max(cycle, min(configured, max(2 * cycle, _LEAST_IN_A_BATCH)))
+    return max(cycle, min(configured, _MESSAGES_A_SHARD * cycle))
 
 
 def whole_cycle_options(configs: Sequence[Config]) -> dict[str, str]:

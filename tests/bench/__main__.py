@@ -31,6 +31,7 @@ PARTS: Final = {
     "collector": Part("a cycle of the collector, on a real cluster"),
     "small": Part("CPU and memory of a whole twin of five brokers, idle and busy"),
     "fleet": Part("CPU and memory of one set of programs for 1, 10 and 20 such clusters"),
+    "neighbours": Part("what a cluster that floods costs the others of its query"),
     "fleet_scale": Part(
         "a simulated fleet of large clusters: cycles, CPU, memory, bytes, kill -9", takes_full=True
     ),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -64,11 +65,11 @@ def main(arguments: list[str] | None = None) -> None:
                 one = home / f"fleet-{count}"
                 text = fleet(cluster.bootstrap, one.name, count)
                 sums[count] = _measured(cluster, one, small.HERE, text, count, chosen)
-            fewest, most = min(sums), max(sums)
-            if fewest < most:
+            for fewer, more in pairwise(sorted(sums)):
+                about = {"from_clusters": fewer, "clusters": more}
                 for name, unit, at in (("cpu_percent_of_a_core", "%", 0), ("memory_bytes", "B", 1)):
-                    further = (sums[most][at] - sums[fewest][at]) / (most - fewest)
-                    figure(f"fleet_{name}_a_further_cluster", further, unit)
+                    further = (sums[more][at] - sums[fewer][at]) / (more - fewer)
+                    figure(f"fleet_{name}_a_further_cluster", further, unit, **about)
 
 
 def fleet(bootstrap: str, home: str, count: int) -> str:

@@ -12,12 +12,14 @@ from kafka.protocol.admin import (
     ListGroupsRequest,
 )
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetFetchRequest
+from kafka.protocol.producer import ProduceRequest
 
 from tests.collector.fake_broker import FakeBroker, FakeCluster
 from tests.collector.fake_groups import ConsumerGroupDescribeRequest
 
 
 def _highest(
+    produce: int,
     fetch: int,
     list_offsets: int,
     log_dirs: int,
@@ -26,6 +28,7 @@ def _highest(
     groups: dict[Any, int | None],
 ) -> dict[Any, int | None]:
     return {
+        ProduceRequest: produce,
         FetchRequest: fetch,
         ListOffsetsRequest: list_offsets,
         DescribeLogDirsRequest: log_dirs,
@@ -47,13 +50,13 @@ def _groups(
 
 
 _HIGHEST: Final = {
-    "2.3": _highest(11, 5, 1, 0, None, _groups(2, 5, 3, None)),
-    "2.8": _highest(12, 6, 2, 0, None, _groups(4, 7, 5, None)),
-    "3.3": _highest(13, 7, 4, 0, None, _groups(4, 8, 5, None)),
-    "3.6": _highest(15, 8, 4, 0, None, _groups(4, 8, 5, None)),
-    "3.7": _highest(16, 8, 4, 1, None, _groups(4, 9, 5, None)),
-    "3.9": _highest(17, 9, 4, 1, 0, _groups(5, 9, 5, 0)),
-    "4.0": _highest(17, 10, 4, 2, 0, _groups(5, 9, 6, 1)),
+    "2.3": _highest(7, 11, 5, 1, 0, None, _groups(2, 5, 3, None)),
+    "2.8": _highest(9, 12, 6, 2, 0, None, _groups(4, 7, 5, None)),
+    "3.3": _highest(9, 13, 7, 4, 0, None, _groups(4, 8, 5, None)),
+    "3.6": _highest(9, 15, 8, 4, 0, None, _groups(4, 8, 5, None)),
+    "3.7": _highest(10, 16, 8, 4, 1, None, _groups(4, 9, 5, None)),
+    "3.9": _highest(11, 17, 9, 4, 1, 0, _groups(5, 9, 5, 0)),
+    "4.0": _highest(12, 17, 10, 4, 2, 0, _groups(5, 9, 6, 1)),
 }
 
 

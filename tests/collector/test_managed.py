@@ -28,6 +28,11 @@ from twin.tables.enums import PendingUpload
 CONFIG = Config(bus=BusConfig(shards=1), collector=CollectorConfig(deadline_ms=patient_ms(1_000)))
 OF_THE_MACHINE = {"host", "answered_in_ms"}
 UNKNOWN = {(type(value), value) for value in (-1, None, "", False, bytes(16))}  # but not 0
+LIKE_KAFKA = {
+    "msk-serverless": "2.8", "redpanda": "2.3", "confluent-cloud": "2.4", "event-hubs": "3.0",
+}  # fmt: skip
+"""The Kafka that offers as much as the service does."""
+
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -91,6 +96,8 @@ def test_each_value_is_that_of_kafka_or_unknown(
                     assert not any(flags & ~all_flags for flags, all_flags in pairs)
                 elif column == "pending_upload":
                     assert value in (of_kafka, PendingUpload.ABSENT)
+                elif column == "kafka_version":
+                    assert value == LIKE_KAFKA[service[0]]
                 else:
                     assert value == of_kafka or (type(value), value) in UNKNOWN, (kind, column)
 

@@ -238,6 +238,34 @@ def test_sizes_read_by_numpy_are_the_codecs(
     assert version >= 4 or set(read.directories.total_bytes.tolist()) <= {-1}
 
 
+@given(asked_of(), st.integers(1, 3), st.data())
+def test_partitions_in_another_order_are_read_by_the_same_layout(
+    topics: dict[str, set[int]], dirs: int, data: st.DataObject
+) -> None:
+    """As Kafka lists those of a topic that is written."""
+    body = log_dirs_answer(data.draw, topics, 5, dirs)
+    listed = {name for name in topics if data.draw(st.booleans())}
+    held = placement({name: topics[name] for name in listed}).replicas_on(1)
+    layout = log_dirs_layout.LogDirsLayout(body, 5, held, listed)
+    results = DescribeLogDirsResponse.decode(body, version=5).results
+    for topic in (topic for directory in results for topic in directory.topics):
+        same = [p for p in topic.partitions if not p.is_future_key]
+        numbers = data.draw(st.permutations([p.partition_index for p in same]))
+        for partition, number in zip(same, numbers, strict=True):
+            partition.partition_index = number
+            partition.partition_size = data.draw(st.integers(0, 2**50))
+    moved = DescribeLogDirsResponse(throttle_time_ms=1, error_code=0, results=results)
+    for each in (bytes(moved.encode(version=5)), body):
+        raw = np.frombuffer(each, np.uint8)
+        assert layout.fits(raw)
+        read = layout.read(raw)
+        expected = log_dirs_layout.decoded(each, 5, held, listed)
+        assert by_row((read.rows, read.sizes, read.directory)) == by_row(
+            (expected.rows, expected.sizes, expected.directory)
+        )
+        assert summed(read) == summed(expected)
+
+
 @given(asked_of(), st.data())
 def test_a_truncated_answer_about_disks_is_irregular(
     topics: dict[str, set[int]], data: st.DataObject

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import numpy as np
 from starlette.types import ASGIApp
 
 from streaming.bus.view import ClusterView, SnapshotStore
@@ -42,6 +43,7 @@ from twin.engine import codec
 from twin.engine.shard_state import ShardState
 from twin.step import step, step_segments
 from twin.tables.enums import GroupState, PendingUpload, SegmentState
+from twin.tables.state import Brokers
 
 BROKERS = (1, 2, 3, 4, 5, 6)
 """In racks az-a, az-b and az-c in turn."""
@@ -171,7 +173,8 @@ def small(
         read_ms = at_ms - before_ms
         read = [groups_frame(groups, read_ms), group_offsets_frame(groups, read_ms)]
         state, _ = step(state, read, read_ms)
-    state = state.with_tables(quorum(0, 0, 0))
+    known = replace(state[Brokers], kafka_version=np.full(len(BROKERS), "4.1", object))
+    state = state.with_tables(quorum(0, 0, 0), known)
     ledger = next(part for part in parts if part.topic == "ledger")
     copied = [
         event

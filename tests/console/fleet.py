@@ -89,7 +89,9 @@ def silent(*brokers: int) -> Happens:
 
 
 def behind(shard: SimulatedShard) -> None:
-    """A follower of some partitions is out of sync."""
+    """Two brokers are upgraded, and a follower of some partitions is out of sync."""
+    shard.upgrade(1)
+    shard.upgrade(2)
     for row in range(0, 40, 4):
         shard.shrink(row, 1)
 

@@ -50,9 +50,10 @@ def test_each_cluster_has_a_row_the_worst_first(open_fleet: OpenFleet):
     expect(lost_much).to_contain_text("80 partitions have no leader.")
     expect(lost_much).to_contain_text("5: 93 offline")
     expect(lost_much).to_contain_text("92 right")
+    expect(lost_much.get_by_role("cell", name="4.1", exact=True)).to_be_visible()
     expect(lost_much.get_by_role("rowheader")).to_contain_text("critical: orders-us prod us")
     nothing = page.get_by_role("row", name="payments-eu")
-    expect(nothing.get_by_role("cell", name="unknown", exact=True)).to_have_count(6)
+    expect(nothing.get_by_role("cell", name="unknown", exact=True)).to_have_count(7)
 
 
 def test_a_row_opens_the_console_of_its_cluster_which_leads_back(open_fleet: OpenFleet):
@@ -92,6 +93,10 @@ def test_commands_to_copy_name_the_cluster(open_fleet: OpenFleet):
     page.keyboard.press("r")
     expect(page.locator(".command code").first).to_have_text(
         "kafka-twin plan roll --cluster orders-eu"
+    )
+    expect(page.get_by_text("ask anew")).to_contain_text(
+        "kafka-twin gate in-sync --cluster orders-eu, then "
+        "kafka-twin plan roll --next --cluster orders-eu."
     )
     page.keyboard.press("g")
     page.keyboard.press("a")

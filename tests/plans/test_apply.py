@@ -175,7 +175,7 @@ def test_a_missing_right_is_one_line_and_nothing_more_is_tried(
     with pytest.raises(PlanError, match="ALTER on the cluster is not granted") as raised:
         applied(kafka, tmp_path, *changes)
     assert "\n" not in str(raised.value)
-    assert "kafka-twin check --acls User:NAME prints the command" in str(raised.value)
+    assert "`kafka-twin check --acls User:NAME` prints the command" in str(raised.value)
     assert asked(kafka, ALTER) == 1
 
 

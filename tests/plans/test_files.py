@@ -122,3 +122,11 @@ def test_a_folder_with_a_plan_is_not_written_over(tmp_path: Path):
 def test_a_change_is_the_same_after_its_file():
     change = PlannedChange("t", "id", 3, (1, 2), (2, 1), 1, 7, 2)
     assert files.change_from(json.loads(json.dumps(files.as_json(change)))) == change
+
+
+def test_the_command_that_restores_names_the_cluster_if_there_are_several(tmp_path: Path):
+    plan = plan_order(cold_successor(), NOW_MS)
+    for name, of_several in (("one", False), ("several", True)):
+        *_, restore = files.write(plan, tmp_path / name, Origin("c", "id"), of_several=of_several)
+        named = " --cluster c" if of_several else ""
+        assert restore == f"kafka-twin plan restore {tmp_path / name / files.RESTORE}{named}"

@@ -108,6 +108,7 @@ class SimulatedShard:
         self.cycle = 0
         self.alive = np.ones(shape.brokers + 1, bool)  # by broker id, from 1
         self.answers = np.ones(shape.brokers + 1, bool)
+        self.kafka_versions = dict.fromkeys(range(1, shape.brokers + 1), "4.1")
         self.topics: list[tuple[str, bytes]] = []
         self._truth = _Truth()
         for i in range(shape.topics):
@@ -161,6 +162,10 @@ class SimulatedShard:
     def silence(self, broker: int) -> None:
         """The broker stops answering, and nobody has noticed yet."""
         self.answers[broker] = False
+
+    def upgrade(self, broker: int) -> None:
+        """The broker runs the next release of Kafka."""
+        self.kafka_versions[broker] = "4.2"
 
     def move_leader(self, row: int, slot: int) -> None:
         """Another in-sync replica leads."""
@@ -254,6 +259,7 @@ class SimulatedShard:
             host=[f"127.0.0.1:{19_090 + i}" for i in ids],
             fenced=~self.alive[ids],
             listed=np.ones(len(ids), bool),
+            kafka_version=[self.kafka_versions[i] for i in ids.tolist()],
             answered=self.answers[ids],
             answered_in_ms=np.where(self.answers[ids], 20, UNKNOWN),
             log_dir_total_bytes=np.full(len(ids), 10**12),

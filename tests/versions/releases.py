@@ -56,6 +56,12 @@ class Release:
         return tuple(map(int, self.version.split(".")))
 
     @property
+    def kafka_version(self) -> str:
+        """As the twin tells it from the requests that brokers offer."""
+        major, minor, _ = self.number
+        return "4.3+" if self.number >= (4, 3) else f"{major}.{minor}"
+
+    @property
     def folder(self) -> Path | None:
         """The folder of its jars, as the local cluster wants it."""
         return None if self.version == OWN else RELEASES / self.version

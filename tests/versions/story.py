@@ -32,6 +32,7 @@ class BrokerRow:
     fenced: int
     rack: str
     host: str
+    kafka_version: str
 
 
 @dataclass
@@ -58,6 +59,9 @@ class Account:
         for broker, row in listed.items():
             numbers.add(f"answered of broker {broker}", row.answered, broker != lost)
             numbers.add(f"rack of broker {broker}", row.rack, stage.cluster.layout.rack(broker))
+            if moment in (BEFORE, LOST_ONE, BACK):  # when all run the same
+                version = stage.release.kafka_version
+                numbers.add(f"version of broker {broker}", row.kafka_version or None, version)
             if stage.release.lists_fenced:
                 numbers.add(f"fenced of broker {broker}", row.fenced, int(broker == lost))
         self.numbers[moment] = numbers
@@ -78,11 +82,12 @@ def broker_rows(state: ShardState) -> dict[int, BrokerRow]:
     """The twin's brokers by id."""
     table = state[Brokers]
     return {
-        broker: BrokerRow(bool(table.answered[row]), int(table.fenced[row]), rack, host)
-        for row, (broker, rack, host) in enumerate(
-            zip(table.broker.tolist(), table.rack.tolist(), table.host.tolist(), strict=True)
+        broker: BrokerRow(
+            bool(table.answered[row]), int(table.fenced[row]), table.rack[row], table.host[row],
+            table.kafka_version[row],
         )
-    }
+        for row, broker in enumerate(table.broker.tolist())
+    }  # fmt: skip
 
 
 def foretold(state: ShardState, broker: int) -> dict[Key, int]:

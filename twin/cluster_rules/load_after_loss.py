@@ -240,8 +240,8 @@ def load_changed(was: Earlier[LossLoads], now: LossLoads) -> Iterator[Occurrence
     alert=Alert(
         summary="would carry more than their capacity if another broker were lost",
         description="{n} brokers of {cluster} would take more bytes from producers, or serve more "
-        "to consumers, than their capacity if one other broker were lost; kafka-twin whatif load "
-        "says which loss.",
+        "to consumers, than their capacity if one other broker were lost; `kafka-twin whatif load "
+        "--cluster {cluster}` says which loss.",
         wait="0s",
         keep_firing_for="10m",
     ),

@@ -22,6 +22,12 @@ class BrokerColumns(Table):
         source="Metadata, DescribeCluster",
         fill=False,
     )
+    kafka_version: Text = column(
+        "its Kafka's release, such as 3.9, told by the requests that it offers; with a + if it may "
+        "be a later one; empty if unknown",
+        source="ApiVersions",
+        fill="",
+    )
 
 
 class BrokerConfigColumns(Table):

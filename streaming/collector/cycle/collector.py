@@ -184,7 +184,7 @@ class Collector:
         ids = {address.broker for address in readings[ClusterMetadata].addresses}
         deadline = readings[CycleContext].deadline()
         self._responses = self._brokers.ask(sorted(ids), trip.requests, deadline)
-        readings.add(BrokerResponses(self._responses))
+        readings.add(BrokerResponses(self._responses, self._brokers.kafka_versions))
         answers = trip.answers(self._responses)
         for asker, api_key in trip.answered(self._responses):
             self._answered.setdefault(type(asker), set()).add(api_key)

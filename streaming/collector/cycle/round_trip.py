@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from streaming.collector.reading import Answers, Reading, Readings
 from streaming.collector.source import EveryBrokerSource
@@ -12,16 +13,21 @@ from streaming.collector.wire.connections import BrokerResponse, EncodedRequest,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BrokerResponses(Reading):
-    """Which brokers answered in this cycle, and when."""
+    """Which brokers answered in this cycle, and when; and which Kafka each has been so far."""
 
     by_broker: Mapping[int, BrokerResponse]
+    kafka_versions: Mapping[int, str]
 
     @property
-    def broker_columns(self) -> Mapping[str, Mapping[int, int]]:
-        """The columns about answers; a broker that could not be asked did not answer."""
+    def broker_columns(self) -> Mapping[str, Mapping[int, Any]]:
+        """The columns about answers; a broker that could not be asked did not answer.
+
+        Its version stays until it is connected again: a restart may be an upgrade.
+        """
         return {
             "answered": {b: r.answered for b, r in self.by_broker.items()},
             "answered_in_ms": {b: r.after_ms for b, r in self.by_broker.items()},
+            "kafka_version": self.kafka_versions,
         }
 
 

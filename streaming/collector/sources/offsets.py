@@ -26,8 +26,10 @@ from streaming.collector.wire.layouts import (
     KeptLayouts,
     Layout,
     LayoutCursor,
-    partition_records,
+    joined,
+    partition_numbers,
     places,
+    topic_records,
     values,
 )
 from twin.arrays.plain import counted
@@ -253,8 +255,10 @@ class ListOffsetsLayout(Layout):
         cursor = LayoutCursor(body)
         throttle = cursor.skip(4)
         raw = np.frombuffer(body, np.uint8)
-        at, row = partition_records(cursor, raw, _RECORD_BYTES, replicas.find)
+        topics = [*topic_records(cursor, raw, _RECORD_BYTES)]
         cursor.end()
+        at = joined(at for _, at in topics)
+        row = joined(replicas.find(name, partition_numbers(raw, at)) for name, at in topics)
         error_at, offset_at = places(at, _ERROR_AT, 2), places(at, _OFFSET_AT, 8)
         timestamp_at, epoch_at = places(at, _TIMESTAMP_AT, 8), places(at, _EPOCH_AT, 4)
         numbers = [places([throttle], 0, 4), error_at, timestamp_at, offset_at, epoch_at]

@@ -21,6 +21,7 @@ from typing import Any, Final
 from kafka.errors import KafkaError, NodeNotReadyError, UnknownBrokerIdError
 from kafka.net import NetworkSelector
 from kafka.protocol.api_header import ResponseHeader
+from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 from kafka.protocol.metadata import MetadataResponse
 
 from streaming.collector.about import BROKER
@@ -53,6 +54,9 @@ _DEFAULTS: Final[dict[str, Any]] = {
     # The next cycle must reach a broker that came back, not a cycle 30 s later.
     "reconnect_backoff_max_ms": 1_000,
 }
+
+_NEWEST: Final = max(BROKER_API_VERSIONS)
+"""The newest Kafka that the client tells from others; a later one offers all that this does."""
 
 Versions = Mapping[int, tuple[int, int]]
 """The lowest and the highest version of each API key that a broker supports."""
@@ -239,6 +243,7 @@ class BrokerConnections:
         self.bootstrap = bootstrap
         self.client_id: str = arguments["client_id"]
         self.versions: dict[int, Versions] = {}  # of the newest connection to each broker
+        self.kafka_versions: dict[int, str] = {}  # which Kafka offers these; empty if unknown
         self.answered: dict[object, set[int]] = {}  # API keys of responses, by who asked
         self.asker: object = None  # who asks now
         self._unreached: dict[int, Problem] = {}
@@ -316,7 +321,8 @@ class BrokerConnections:
         try:
             connection = self._manager.get_connection(broker)
             await self._manager.wait_for(connection.init_future, left_ms())
-            versions: Versions = connection.broker_version_data.api_versions
+            offered = connection.broker_version_data
+            versions: Versions = offered.api_versions
         except (KafkaError, OSError) as error:
             # After a refused password the client would never try again.
             self._manager._auth_failures.pop(broker, None)
@@ -331,6 +337,8 @@ class BrokerConnections:
             return BrokerResponse((), problem, UNKNOWN)
         self._unreached.pop(broker, None)
         self.versions[broker] = versions
+        is_of_user = offered is self._manager.broker_version_data
+        self.kafka_versions[broker] = "" if is_of_user else version_text(offered.broker_version)
         requests = make(broker, versions)
         pending = [
             self._manager.send(_SentRequest(r), node_id=broker, request_timeout_ms=left_ms())
@@ -358,6 +366,12 @@ class BrokerConnections:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def version_text(release: tuple[int, ...]) -> str:
+    """A Kafka release as the client tells it from the versions that a broker offers, such as 3.9;
+    4.3+ for the newest that it knows, or a later one."""
+    return f"{'.'.join(map(str, release))}{'+' if release == _NEWEST else ''}"
 
 
 def negotiate_version(versions: Versions, message: Any, highest: int | None = None) -> int | None:

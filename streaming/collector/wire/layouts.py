@@ -10,7 +10,7 @@ codec reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,25 +103,31 @@ class KeptLayouts(dict[int, L]):
         return made
 
 
-def partition_records(
-    cursor: LayoutCursor, raw: Array, record_bytes: int, find: Callable[[str, Array], Array]
-) -> tuple[Array, Array]:
-    """The records of a list of topics: their positions, and the row of each partition.
+def topic_records(
+    cursor: LayoutCursor, raw: Array, record_bytes: int
+) -> Iterator[tuple[str, Array]]:
+    """The topics of a list, each with the positions of the records of its partitions.
 
     A record begins with the partition's number and ends with tagged fields, which must be empty.
-    ``find`` gives the rows of partitions of a topic.
 
     Raises:
         MalformedBytes: the response ends early, or a record has tagged fields.
     """
-    starts, rows = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
     for _ in range(cursor.count()):
         name = cursor.text()
         count = cursor.count()
         at = cursor.skip(count * record_bytes) + record_bytes * np.arange(count)
         if raw[at + record_bytes - 1].any():
             raise Irregular("a partition has tagged fields")
-        starts.append(at)
-        rows.append(find(name, values(raw, places(at, 0, 4))))
+        yield name, at
         cursor.no_tags()
-    return np.concatenate(starts), np.concatenate(rows)
+
+
+def partition_numbers(raw: Array, at: Array) -> Array:
+    """[K] the numbers with which the records at these positions begin."""
+    return values(raw, places(at, 0, 4))
+
+
+def joined(arrays: Iterable[Array]) -> Array:
+    """The positions or rows of several topics, one after the other."""
+    return np.concatenate([np.zeros(0, np.intp), *arrays])

@@ -6,9 +6,10 @@ are not in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +20,9 @@ from streaming.collector.wire.layouts import (
     Irregular,
     Layout,
     LayoutCursor,
-    partition_records,
+    joined,
     places,
+    topic_records,
     values,
 )
 from twin.declarations.table import UNKNOWN
@@ -73,13 +75,17 @@ class BrokerSizes:
 class LogDirsLayout(Layout):
     """Positions of the numbers in responses of one shape, without errors.
 
+    Brokers list the partitions of a topic that is written in another order each time, so the
+    partitions' numbers are read from each response.
+
     Raises:
         MalformedBytes: the response ends early, or has an error or tagged fields.
     """
 
     __slots__ = (
-        "_all_size_at", "_cell", "_cordoned", "_path", "_rows", "_shown", "_size_at", "_total_at",
-        "_usable_at", "directory",
+        "_all_size_at", "_cell", "_cordoned", "_cuts", "_directory_of", "_find", "_future",
+        "_local", "_number", "_number_at", "_path", "_row", "_rows", "_shown", "_size_at", "_topic",
+        "_total_at", "_usable_at", "directory",
     )  # fmt: skip
 
     def __init__(
@@ -97,42 +103,58 @@ class LogDirsLayout(Layout):
         variable = [places([cursor.skip(4)], 0, 4)]  # throttle time
         if version >= 3 and cursor.number(2):
             raise Irregular("the response has an error")
-        paths, starts, rows, totals, cordoned = [], [], [], [], []
+        paths, logs, totals, cordoned = [], [], [], []
         for _ in range(cursor.count()):
             if cursor.number(2):
                 raise Irregular("a log directory has an error")
             paths.append(cursor.text())
-            at, row = partition_records(cursor, raw, _RECORD_BYTES, _finder(replicas, topics))
-            starts.append(at)
-            rows.append(row)
+            logs.append([*topic_records(cursor, raw, _RECORD_BYTES)])
             if version >= 4:
                 totals.append(cursor.skip(16))
             cordoned.append(int(raw[cursor.skip(1)]) if version >= 5 else UNKNOWN)
             cursor.no_tags()
         cursor.end()
-        at = np.concatenate([np.zeros(0, np.intp), *starts])
-        row = np.concatenate([np.zeros(0, np.intp), *rows])
         rank = _ranks(paths)
-        directory = np.repeat(rank, [len(each) for each in starts])
         self._path = tuple(sorted(path for path in paths if not path.startswith(_REMOTE)))
         self._shown = shown = np.argsort(np.where(rank < 0, len(paths), rank), kind="stable")[
             : len(self._path)
         ]
         self._cordoned = np.array(cordoned, np.int64)[shown]
         self._total_at, self._usable_at = places(totals, 0, 8), places(totals, 8, 8)
-        size_at = places(at, _SIZE_AT, 8)
-        variable += [size_at, places(at, _LAG_AT, 8), self._total_at, self._usable_at]
-        super().__init__(body, variable)
-        is_local = directory >= 0
-        kind = _kinds(row, raw[at + _FUTURE_AT] != 0)
-        self._cell = (directory * len(LogKind) + kind)[is_local]
-        self._all_size_at = size_at[is_local]
-        is_assigned = is_local & (kind == LogKind.ASSIGNED)
-        self._rows, self._size_at = row[is_assigned], size_at[is_assigned]
-        self.directory = directory[is_assigned]
+        starts = [[at for _, at in each] for each in logs]
+        at = joined(chain(*starts))
+        self._number_at, size_at = places(at, 0, 4), places(at, _SIZE_AT, 8)
+        variable += [self._number_at, size_at, places(at, _LAG_AT, 8)]
+        super().__init__(body, [*variable, self._total_at, self._usable_at])
+        self._topic = [name for each in logs for name, _ in each]
+        self._cuts = np.cumsum([0, *map(len, chain(*starts))])
+        directory = np.repeat(rank, [sum(map(len, each)) for each in starts])
+        self._local = directory >= 0
+        self._directory_of, self._future = directory, raw[at + _FUTURE_AT] != 0
+        self._all_size_at = size_at[self._local]
+        self._find = _finder(replicas, topics)
+        self._number, self._row = values(raw, self._number_at), np.zeros(len(at), np.intp)
+        self._locate(range(len(self._topic)))
+
+    def _locate(self, topics: Iterable[int]) -> None:
+        """Find the rows of these topics' partitions (index), and with them what each log is."""
+        for topic in topics:
+            start, stop = self._cuts[topic], self._cuts[topic + 1]
+            self._row[start:stop] = self._find(self._topic[topic], self._number[start:stop])
+        kind = _kinds(self._row, self._future)
+        self._cell = (self._directory_of * len(LogKind) + kind)[self._local]
+        is_assigned = self._local & (kind == LogKind.ASSIGNED)
+        self._rows = self._row[is_assigned]
+        self._size_at = self._all_size_at[is_assigned[self._local]]
+        self.directory = self._directory_of[is_assigned]
 
     def read(self, raw: Array) -> BrokerSizes:
         """The numbers of a response that has this layout."""
+        number = values(raw, self._number_at)
+        moved = np.flatnonzero(number != self._number)
+        if len(moved):
+            self._number = number
+            self._locate(np.unique(np.searchsorted(self._cuts, moved, side="right") - 1).tolist())
         count = len(self._path)
         total, usable = values(raw, self._total_at), values(raw, self._usable_at)
         unknown = np.full(count, UNKNOWN, np.int64)

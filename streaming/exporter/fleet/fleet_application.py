@@ -46,7 +46,7 @@ def fleet_application(
         return endpoint.answer(clusters, request, values)
 
     def of_cluster(source: ViewSource) -> ASGIApp:
-        return with_refusals([index_in_fleet(), *routes_of(source, turns)])
+        return with_refusals([index_in_fleet(), *routes_of(source, turns, of_several=True)])
 
     def count(tool: str, outcome: str, arguments: Mapping[str, Any]) -> None:
         with suppress(RefusedError):  # a call about no cluster that there is

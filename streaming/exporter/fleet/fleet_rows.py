@@ -17,6 +17,7 @@ import structlog
 
 from streaming.bus.view import ClusterView
 from streaming.exporter.fleet.horizons import Horizon, disk_horizon, tier_horizon
+from streaming.exporter.fleet.kafka_versions import kafka_version_of
 from streaming.exporter.fleet.worst_thing import (
     SEVERITY_OF,
     Known,
@@ -60,7 +61,8 @@ class FleetRow(TypedDict):
     null where each broker can be lost, and where there are no two racks; ``can_lose`` says whether
     any one broker can be lost. ``disk_full_at_ms`` and ``tier_full_at_ms``: the earliest time at
     which a disk is full, as things are and if remote storage is away from now on; the forecasts
-    beside them say why there is none.
+    beside them say why there is none. ``kafka_version`` is that of the brokers that are listed,
+    from the lowest to the highest where they differ.
     """
 
     cluster: str
@@ -82,6 +84,7 @@ class FleetRow(TypedDict):
     track: TrackRecord | None
     brokers: int | None
     partitions: int | None
+    kafka_version: str | None
 
 
 class Fleet(TypedDict):
@@ -106,6 +109,7 @@ class _OfView:
     track: TrackRecord | None
     brokers: int | None
     partitions: int | None
+    kafka_version: str | None
 
     def still_holds(self, view: ClusterView) -> bool:
         """Whether nothing newer was observed: what was learned of the bus changes none of it."""
@@ -171,6 +175,7 @@ def _row(source: ViewSource, of_view: _OfView) -> tuple[WorstThing, FleetRow]:
         "track": of_view.track,
         "brokers": of_view.brokers,
         "partitions": of_view.partitions,
+        "kafka_version": of_view.kafka_version,
     }
 
 
@@ -199,6 +204,7 @@ def _of_view(source: ViewSource, view: ClusterView) -> _OfView:
         track=_track(totals) if newest else None,
         brokers=int(newest[Brokers].listed.sum()) if newest else None,
         partitions=int(totals.value("kafka_twin_partitions")) if newest else None,
+        kafka_version=kafka_version_of(newest[Brokers]) if newest else None,
     )
 
 
@@ -207,7 +213,7 @@ def _not_judged(view: ClusterView, why: str) -> _OfView:
     return _OfView(
         view=view, worst=not_up(f"this cluster cannot be judged: {why}"), risks=None, can_lose=None,
         loss=None, rack_loss=None, disk=disk_horizon(None), tier=tier_horizon(None), track=None,
-        brokers=None, partitions=None,
+        brokers=None, partitions=None, kafka_version=None,
     )  # fmt: skip
 
 

@@ -92,6 +92,7 @@ def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
                 **{name: values[row] for name, values in plain_columns.items()},
                 "rack": listed.rack[row] or None,
                 "host": listed.host[row] or None,
+                "kafka_version": listed.kafka_version[row] or None,
                 **sums.get(str(broker), {}),
                 "risks": broker_risks(view, broker),
                 "metrics": _broker_metrics(state[BrokerMetrics], broker),

@@ -25,6 +25,9 @@ from twin.engine.frames import Frame, InvalidFrame
 _WORDS: Final = re.compile(r"[A-Za-z0-9_ ]{0,80}")
 """What says where a problem is, and its error: words of Kafka's and of the collector."""
 
+_VERSION: Final = re.compile(r"[0-9.]{0,10}\+?")
+"""A release of Kafka."""
+
 _KINDS: Final = {
     "topic": "topic",
     "group": "group",
@@ -138,6 +141,8 @@ class _Rewriter:
                 return lambda text: LEFT_OUT if text else text
             case "source" | "error":
                 return self._words
+            case "kafka_version":
+                return lambda text: text if _VERSION.fullmatch(text) else ""
             case _:
                 return lambda text: self._names.name(_KINDS.get(name, "name"), text)
 

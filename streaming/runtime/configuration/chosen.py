@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,19 @@ from streaming.runtime.configuration.variables import CLUSTER
 
 OF_NO_CLUSTER: Final = ("cluster", "demo")
 """Commands that bring a cluster of their own."""
+
+_COMMAND: Final = re.compile(
+    r"""(?:(?<=`)|(?<="command":"))kafka-twin (?![^`"]* --cluster )[^`"\\]+(?=[`"])"""
+)
+"""In a text between backticks, in JSON also a field of its own; not one that names a cluster."""
+
+
+def naming(cluster: str, text: str) -> str:
+    """The text, or JSON, whose commands are about that cluster; as it is without a name.
+
+    Whoever pastes one at night must not have to know which cluster the text was about.
+    """
+    return _COMMAND.sub(rf"\g<0> --cluster {cluster}", text) if cluster else text
 
 
 @dataclass(slots=True)

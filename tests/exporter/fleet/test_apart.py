@@ -51,4 +51,6 @@ def asked(client: TestClient) -> Iterator[tuple[str, dict[str, str]]]:
 def without_place(answer: Any, cluster: str) -> bytes:
     """The answer, wherever what it is about is served."""
     content: bytes = answer.content
-    return content.replace(f"/clusters/{cluster}".encode(), b"")
+    for place in (f"/clusters/{cluster}", f" --cluster {cluster}"):
+        content = content.replace(place.encode(), b"")
+    return content

@@ -108,7 +108,7 @@ def test_what_is_not_known_is_null_and_never_zero():
     row = row_of(None)
     assert {name for name, value in row.items() if value is None} == {
         "observed_at_ms", "age_ms", "risks", "can_lose", "loss", "rack_loss", "disk_full_at_ms",
-        "tier_full_at_ms", "track", "brokers", "partitions",
+        "tier_full_at_ms", "track", "brokers", "partitions", "kafka_version",
     }  # fmt: skip
     assert (row["disk_forecast"], row["tier_forecast"]) == ("unknown", "unknown")
 
@@ -127,6 +127,7 @@ def test_a_row_has_the_numbers_of_the_clusters_own_pages():
     summary = cluster_views.summary(CATALOG, "c", view, MOMENT_MS)
     assert row["partitions"] == summary["partitions"]
     assert row["brokers"] == 5
+    assert row["kafka_version"] == "4.1"
     assert row["loss"] is not None
     assert row["loss"]["cannot_be_lost"] == len(summary["loss"]["cannot_be_lost"])
     assert row["can_lose"] is False

@@ -81,14 +81,15 @@ def _occurrence(broker: int, kind: str, text: str) -> Occurrence:
     "info",
     "1 for every broker that is registered, or may be: Kafka before 4.0 does not list fenced ones.",
     level="broker",
-    labels=("host",),
+    labels=("host", "kafka_version"),
     combine="newest",
 )
-def info(brokers: Brokers) -> Mapping[tuple[str], ByBroker]:
-    """A 1 for each broker, with its address as a label."""
+def info(brokers: Brokers) -> Mapping[tuple[str, str], ByBroker]:
+    """A 1 for each broker, with its address and its Kafka's release as labels."""
+    facts = [*zip(brokers.host.tolist(), brokers.kafka_version.tolist(), strict=True)]
     return {
-        (str(host),): ByBroker(brokers.broker[brokers.host == host])
-        for host in dict.fromkeys(brokers.host.tolist())
+        each: ByBroker(brokers.broker[[other == each for other in facts]])
+        for each in dict.fromkeys(facts)
     }
 
 

@@ -37,7 +37,7 @@ export class BrokerTable extends Component {
         Object.keys(others).length > 0 && `, and in brackets by ${listed(Object.values(others), "or")} where that differs`}.</p>
       <div class="wide" tabindex="0" role="region" aria-labelledby="brokers-title"><table class="numbers">
         <thead><tr><th scope="col">broker</th><th scope="col" class="text">rack</th>
-          <th scope="col" class="text">state</th><th scope="col">leads</th>
+          <th scope="col" class="text">Kafka</th><th scope="col" class="text">state</th><th scope="col">leads</th>
           <th scope="col">local log</th>
           ${COLUMNS.map(([name]) => html`<th scope="col">${name}</th>`)}
           <th scope="col">then under min ISR</th></tr></thead>
@@ -50,6 +50,7 @@ function Line({ broker, rules }) {
   const [word, state] = stateOf(broker);
   const under = Math.max(0, broker.loss_under_min_isr_partitions - onlyHere(broker));
   return html`<tr><th scope="row">${broker.broker}</th><td class="text">${broker.rack ?? "unknown"}</td>
+    <td class="text muted">${broker.kafka_version ?? "unknown"}</td>
     <td class=${`text ${state}`}>${word}</td><td>${count(broker.leaders)}</td>
     <td>${bytes(broker.local_log_bytes)}</td>
     ${COLUMNS.map(([, bad, of]) => html`<${Each} broker=${broker} of=${of} bad=${bad} rules=${rules} />`)}

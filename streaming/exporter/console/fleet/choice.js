@@ -18,11 +18,12 @@ export const hasAllRows = ({ rows }, total) => (rows ? rows === "all" : total <=
 
 export const isQuiet = ({ severity }) => QUIET.includes(severity);
 
-/** Those with each of the words in name, labels or sentence. */
+/** Those with each of the words in name, labels, sentence or version. */
 export function filtered(clusters, q) {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
   return clusters.filter(each => {
-    const text = [each.cluster, ...Object.values(each.labels), each.sentence].join("\n").toLowerCase();
+    const text = [each.cluster, ...Object.values(each.labels), each.sentence, each.kafka_version]
+      .join("\n").toLowerCase();
     return words.every(word => text.includes(word));
   });
 }

@@ -39,8 +39,8 @@ function Top({ choice, answer, error }) {
     <a class="brand" href="#/">kafka-twin</a><span class="cluster">all clusters</span>
     <form role="search" class="search fleet-search" onSubmit=${event => event.preventDefault()}>
       <input id="search" type="search" value=${choice.q} autocomplete="off" onInput=${filter}
-        aria-label="Clusters with this in name, label or sentence"
-        placeholder="/ filter by name, label, sentence" />
+        aria-label="Clusters with this in name, label, sentence or version"
+        placeholder="/ name, label, sentence, version" />
     </form>
     <span class="state"><${Asked} answer=${answer} error=${error} /><${ThemeSwitch} /></span>
   </header>`;

@@ -2,7 +2,8 @@
 import { UNKNOWN } from "../format.js";
 import { html } from "../ui.js";
 import {
-  brokerLoss, diskFull, freshness, rackLoss, risksOf, sizeOf, tierFull, trackRecord, withShortTimes,
+  brokerLoss, diskFull, freshness, kafkaVersion, rackLoss, risksOf, sizeOf, tierFull, trackRecord,
+  withShortTimes,
 } from "./words.js";
 
 const OF_RISKS = { critical: "bad", warning: "warn", info: "info" };
@@ -22,6 +23,7 @@ export function Row({ row, without }) {
     <${Cell} name="rack lost" of=${rackLoss(row)} />
     <${Cell} name="disk full in" of=${diskFull(row)} />
     <${Cell} name="if tier is away" of=${tierFull(row)} />
+    <${Cell} name="Kafka" of=${kafkaVersion(row)} />
     <${Cell} name="age" of=${freshness(row)} />
     <${Cell} name="leader changes" of=${trackRecord(row)} />
   </tr>`;

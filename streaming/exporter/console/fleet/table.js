@@ -8,7 +8,7 @@ import { STATES } from "./words.js";
 const HEADS = [
   ["cluster", "name"], ["what is worst", "said"], ["risks", "risks"], ["if a broker is lost", "broker"],
   ["if a rack is lost", "rack"], ["disk full in", "soon"], ["if tier is away", "soon"],
-  ["age", "age"], ["leader changes", "track"],
+  ["Kafka", "kafka"], ["age", "age"], ["leader changes", "track"],
 ];
 
 export function FleetTable({ clusters, group, allRows }) {

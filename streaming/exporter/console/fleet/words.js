@@ -75,6 +75,13 @@ export function freshness({ age_ms: ageMs, up }) {
 export const sizeOf = ({ brokers, partitions }) => (brokers === null ? "Its size is unknown"
   : `${counted(brokers, "broker")}, ${counted(partitions, "partition")}`);
 
+/** The Kafka of its brokers; while it is upgraded, from the lowest to the highest. */
+export function kafkaVersion({ kafka_version: version }) {
+  if (version === null) return NOT_KNOWN;
+  const more = version.includes("+") ? "The newest that the twin tells apart, or a later one" : "";
+  return [version, version.includes(" ") ? "" : "muted", more];
+}
+
 /** Leader changes that were judged, and how many had been predicted wrong. */
 export function trackRecord({ track }) {
   if (track === null) return NOT_KNOWN;

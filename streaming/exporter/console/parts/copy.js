@@ -4,7 +4,7 @@ import { askedAbout } from "../past/when.js";
 import { Component, html } from "../ui.js";
 
 /** The command that asks about this cluster, at the moment that is shown; else it asks about now. */
-function ofWhatIsShown(text) {
+export function ofWhatIsShown(text) {
   const [cluster, at] = [thisCluster(), askedAbout()];
   return `${text}${cluster && ` --cluster ${quoted(cluster)}`}${
     at && ` --url ${quoted(exporterUrl())} --at ${quoted(at)}`}`;

@@ -1,6 +1,6 @@
 /** Each broker: may it be restarted, why not, what it costs, and in which order. */
 import { bytes, count, counted, ended, listed } from "../format.js";
-import { Command } from "../parts/copy.js";
+import { Command, ofWhatIsShown } from "../parts/copy.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { Verdict } from "../parts/verdict.js";
 import { Switch } from "../parts/switch.js";
@@ -22,8 +22,8 @@ export function Roll({ asked, racks, to }) {
     <${Command} text=${`kafka-twin plan roll${racks ? " --racks" : ""}`} />
     ${isPast() ? html`<p class="muted">The order held as the cluster was then.</p>` : html`
     <p class="muted">The order holds as the cluster is now. After each restart wait until every broker is in
-      sync again, and ask anew: <code>kafka-twin gate in-sync</code>, then${" "}
-      <code>kafka-twin plan roll --next</code>.</p>`}`;
+      sync again, and ask anew: <code>${ofWhatIsShown("kafka-twin gate in-sync")}</code>, then${" "}
+      <code>${ofWhatIsShown("kafka-twin plan roll --next")}</code>.</p>`}`;
 }
 
 function Answer({ answer, isOld }) {

@@ -1,6 +1,7 @@
 /** Is the twin to be trusted? How new it is, what it does not know, and how it has predicted. */
 import { url } from "../api.js";
 import { bytes, count, duration, ended, milliseconds } from "../format.js";
+import { ofWhatIsShown } from "../parts/copy.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { recordOf } from "../parts/topbar.js";
 import { Time } from "../parts/time.js";
@@ -73,7 +74,7 @@ function Thresholds({ summary }) {
     </dl>
     <p class="muted">A replica that reaches one of them is warm (KIP-1303). Set them under
       ${" "}<code>[eligibility]</code> in <code>twin.toml</code>;${" "}
-      <code>kafka-twin whatif threshold --grid</code> helps to choose.</p>`;
+      <code>${ofWhatIsShown("kafka-twin whatif threshold --grid")}</code> helps to choose.</p>`;
 }
 
 const RESULTS = ["right", "wrong", "overtaken", "unforeseen"];
