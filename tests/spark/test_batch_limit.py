@@ -26,25 +26,26 @@ def clusters(*shards: int, configured: int = 1_000) -> list[Config]:
     ]  # fmt: skip
 
 
-def report(configs: Sequence[Config], waiting: Sequence[int]) -> dict[str, Any]:
-    """A batch that left out so many messages of each cluster."""
+def report(configs: Sequence[Config], waiting: Sequence[int], took: int = 3) -> dict[str, Any]:
+    """A batch that took so many messages, and left out so many of each cluster."""
     names = [topics(config).observations for config in configs]
     ends = {name: {"0": 100} for name in names}
     latest = {name: {"0": 100 + n} for name, n in zip(names, waiting, strict=True)}
-    return {"sources": [{"startOffset": None, "endOffset": ends, "latestOffset": latest}]}
+    source = {"startOffset": None, "endOffset": ends, "latestOffset": latest}
+    return {"numInputRows": took, "sources": [source]}
 
 
-def limits(limit: BatchLimit, waiting: Sequence[int], batches: int) -> list[int]:
+def limits(limit: BatchLimit, waiting: Sequence[int], batches: int, took: int = 3) -> list[int]:
     """The limits to which it changes while each batch leaves out so many."""
-    one = report(limit.configs, waiting)
+    one = report(limit.configs, waiting, took)
     return [limit.most for _ in range(batches) if limit.has_changed(one)]
 
 
-def test_at_first_a_batch_of_several_clusters_has_two_cycles() -> None:
+def test_at_first_a_batch_of_several_clusters_has_a_cycle_of_all() -> None:
     assert lowest(clusters(1)) == 1_000
-    assert lowest(clusters(1, 1, 15)) == 34
-    assert lowest(clusters(1, 1, 15, configured=25)) == 25
-    assert lowest(clusters(1, 1, 1)) == 30
+    assert lowest(clusters(1, 1, 15)) == 17
+    assert lowest(clusters(1, 1, 1)) == 10
+    assert lowest(clusters(1, 1, 1, configured=5)) == 5
     assert lowest(clusters(600, 600)) == 1_200, "or a cycle would never be whole"
 
 
@@ -54,8 +55,8 @@ def test_one_cluster_that_floods_does_not_raise_it() -> None:
 
 def test_it_grows_while_most_clusters_wait() -> None:
     limit = BatchLimit(clusters(1, 1, 1, configured=100))
-    assert limits(limit, [400, 20, 0], GROWS_AFTER_BATCHES) == [60]
-    assert limits(limit, [400, 20, 7], 5 * GROWS_AFTER_BATCHES) == [100]
+    assert limits(limit, [400, 20, 0], GROWS_AFTER_BATCHES) == [20]
+    assert limits(limit, [400, 20, 7], 5 * GROWS_AFTER_BATCHES) == [40, 80, 100]
 
 
 def test_a_pause_begins_the_count_anew() -> None:
@@ -68,8 +69,10 @@ def test_a_pause_begins_the_count_anew() -> None:
 def test_it_is_lowered_once_nobody_has_waited_for_long() -> None:
     limit = BatchLimit(clusters(1, 1, 1))
     limits(limit, [9, 9, 9], 2 * GROWS_AFTER_BATCHES)
-    assert limits(limit, [0, 0, 0], IS_LOWERED_AFTER_BATCHES - 1) == []
-    assert limits(limit, [0, 0, 0], 1) == [30]
+    calm = [0, 0, 0]
+    assert limits(limit, calm, IS_LOWERED_AFTER_BATCHES, took=11) == [], "taps need as much"
+    assert limits(limit, calm, IS_LOWERED_AFTER_BATCHES - 1, took=10) == []
+    assert limits(limit, calm, 1) == [10]
     assert limits(limit, [0, 0, 0], 2 * IS_LOWERED_AFTER_BATCHES) == []
 
 
@@ -79,5 +82,8 @@ def test_a_single_cluster_has_what_is_configured_whatever_waits() -> None:
 
 def test_a_report_without_offsets_says_nothing() -> None:
     limit = BatchLimit(clusters(1, 1))
-    empty = {"sources": [{"startOffset": None, "endOffset": None, "latestOffset": None}]}
+    empty = {
+        "numInputRows": 0,
+        "sources": [{"startOffset": None, "endOffset": None, "latestOffset": None}],
+    }
     assert not any(limit.has_changed(empty) for _ in range(10))

@@ -3,7 +3,7 @@
 Spark takes of each partition by what waits there, and one message at least. So with a low limit a
 cluster that floods, or comes back after an hour, takes little of the others' time. But where all
 have much to read, after an outage of the query or with taps, a low limit would let them wait: then
-it grows, and once they have caught up for a while it is as before.
+it grows, and once batches have been small for a while it is as before.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import structlog
 from streaming.bus.bus_topics import topics
 from streaming.runtime.config import Config
 
-CYCLES: Final = 2
-LEAST: Final = 30
-"""Messages, where so many wait: a batch of six took as long, 1.9 s on a busy machine."""
+LEAST: Final = 10
+"""Messages, where so many wait: a step of each takes less time together than the batch itself."""
 
 GROWS_AFTER_BATCHES: Final = 3
 IS_LOWERED_AFTER_BATCHES: Final = 600
@@ -27,12 +26,12 @@ log = structlog.get_logger("query")
 
 
 def lowest(configs: Sequence[Config]) -> int:
-    """The limit at first: two cycles of all, and of one cluster what is configured."""
+    """The limit at first: a cycle of all, and of one cluster what is configured."""
     configured = configs[0].query.max_offsets_per_trigger
     if len(configs) == 1:
         return configured
     cycle = sum(config.bus.shards for config in configs)
-    return max(cycle, min(configured, max(CYCLES * cycle, LEAST)))
+    return max(cycle, min(configured, LEAST))
 
 
 class BatchLimit:
@@ -50,7 +49,8 @@ class BatchLimit:
         """Whether the batches after this one are to have another limit, which is ``most`` then."""
         waiting = sum(_left_out(progress, topic) > 0 for topic in self._topics)
         self._cut = self._cut + 1 if waiting > len(self._topics) / 2 else 0
-        self._calm = 0 if waiting else self._calm + 1
+        is_calm = not waiting and progress["numInputRows"] <= self._lowest
+        self._calm = self._calm + 1 if is_calm else 0
         before = self.most
         if self._cut >= GROWS_AFTER_BATCHES:
             self.most, self._cut = min(2 * before, self._highest), 0
