@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.bus import bus_topics
-from streaming.bus.shards import SHARDS_FOR_CORES
+from streaming.query.buses.batch_limit import lowest
 from streaming.query.cluster_shard import without_reports
 from streaming.query.kafka_options import OUTPUT, kafka_stream, sink_options
 from streaming.query.processor import Destination, TwinProcessor
@@ -28,9 +28,6 @@ WATCH_EVERY_SECONDS: Final = 0.5
 LOOK_FOR_CYCLES_EVERY_MS: Final = 200
 """How soon a cycle is noticed once all of it is on the bus; a look asks brokers for their ends."""
 
-_MESSAGES_A_SHARD: Final = 10
-"""In a batch, on average: taps of five brokers write as many to a shard in a second."""
-
 SMALL_LOOKS_EVERY_MS: Final = 500
 """The same of small clusters, where looks take a sixth of the JVM's time; and where there are
 several, more of them have come by then."""
@@ -44,7 +41,11 @@ class QueryError(UserError, RuntimeError):
 
 
 def start(
-    spark: SparkSession, configs: Sequence[Config], checkpoint: str = "", **trigger: Any
+    spark: SparkSession,
+    configs: Sequence[Config],
+    checkpoint: str = "",
+    most: int | None = None,
+    **trigger: Any,
 ) -> StreamingQuery:
     """The running query of these clusters, which share a bus.
 
@@ -52,13 +53,14 @@ def start(
         spark: the session.
         configs: the clusters, with their numbers of shards.
         checkpoint: as Spark takes it; the configured one if empty.
+        most: the messages of a batch at most; None: the lowest limit (``batch_limit``).
         trigger: as Spark takes it; the configured interval by default.
     """
     config = configs[0]  # for what all have in common
     whole = location(config.query.checkpoint)
     source = {} if trigger else whole_cycle_options(configs)
     output = (
-        _observations(spark, configs, source)
+        _observations(spark, configs, lowest(configs) if most is None else most, source)
         .withColumn("state_key", _state_key(configs))
         .groupBy("state_key")
         .transformWithState(
@@ -88,14 +90,14 @@ def _destination(config: Config) -> Destination:
 
 
 def _observations(
-    spark: SparkSession, configs: Sequence[Config], source: Mapping[str, str]
+    spark: SparkSession, configs: Sequence[Config], most: int, source: Mapping[str, str]
 ) -> DataFrame:
     """The observations of collectors and taps, as a stream."""
     records = kafka_stream(
         spark,
         configs[0].bus_bootstrap,
         configs[0].bus_client,
-        most_in_a_batch(configs),
+        most,
         subscribe=",".join(bus_topics.topics(config).observations for config in configs),
         **source,
     )
@@ -121,28 +123,6 @@ def _state_key(configs: Sequence[Config]) -> Column:
     ]
     pairs = F.create_map(*(F.lit(text) for pair in keys for text in pair))
     return F.coalesce(F.try_element_at(pairs, F.col("key")), F.col("key"))
-
-
-def most_in_a_batch(configs: Sequence[Config]) -> int:
-    """Messages in a batch at most.
-
-    Of several clusters, ten for each shard: a cluster that floods, or comes back after an hour,
-    would else fill batches of half a minute, for which the others wait. Spark takes of each
-    partition by what waits there, and one message at least, so the others have theirs in each
-    batch. Fewer would not do: taps write several messages in the time of a batch, whose events cost
-    nothing beside the cycles, and a fleet that takes less falls behind for good.
-
-    Of large clusters, ten for each shard of one: the driver gets the reports of a batch as one
-    text, and that of two cycles of 20 clusters with 200 brokers filled a heap of 2 GB.
-    """
-    configured = configs[0].query.max_offsets_per_trigger
-    if len(configs) == 1:
-        return configured
-    if min(config.bus.shards for config in configs) >= SHARDS_FOR_CORES:
-        largest = max(config.bus.shards for config in configs)
-        return max(largest, min(configured, _MESSAGES_A_SHARD * largest))
-    cycle = sum(config.bus.shards for config in configs)
-    return max(cycle, min(configured, _MESSAGES_A_SHARD * cycle))
 
 
 def whole_cycle_options(configs: Sequence[Config]) -> dict[str, str]:

@@ -7,7 +7,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from streaming.query.kafka_options import sink_options, source_options
 from streaming.query.progress import log_fields
 from streaming.query.session import SMALL_UP_TO_SHARDS, TASK_TRIES, _collector, _persistent
-from streaming.query.twin_query import _look_every_ms, most_in_a_batch, whole_cycle_options
+from streaming.query.twin_query import _look_every_ms, whole_cycle_options
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 
 
@@ -57,21 +57,6 @@ def test_a_batch_begins_with_a_whole_cycle_and_events_alone_wait_no_longer_than_
     }
     assert _look_every_ms([config]) <= 200
     assert _look_every_ms([Config(query=QueryConfig(trigger_ms=100))]) == 100
-
-
-def test_a_batch_of_several_clusters_has_ten_messages_a_shard_at_most():
-    def most(*shards: int, configured: int = 1_000) -> int:
-        query = QueryConfig(max_offsets_per_trigger=configured)
-        return most_in_a_batch([Config(bus=BusConfig(shards=n), query=query) for n in shards])
-
-    assert most(1) == 1_000
-    assert most(1, 1, 14) == 160
-    assert most(1, 1, 14, configured=25) == 25
-    assert most(1, 1) == 20, "or messages of a tap would keep those of cycles out"
-    assert most(*[1] * 1_200) == 1_200, "or a cycle would never be whole"
-    assert most(16, 16, 16) == 160, "or the reports of all their shards would fill the driver"
-    assert most(600, 600) == 1_000
-    assert most(1_200, 1_200) == 1_200
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.bus.bus_topics import ensure_topics, topics
 from streaming.query.batch_metrics import BatchMetrics
+from streaming.query.buses.batch_limit import BatchLimit
 from streaming.query.buses.restarts import run_despite_passing_causes
 from streaming.query.client_files import ClientFiles
 from streaming.query.cluster_shard import ClusterShards
@@ -73,6 +74,7 @@ class RunningQuery:
         self._spark, self._checkpoint, self._metrics = spark, checkpoint, metrics
         self._configs, self._is_alone = [*configs], is_alone
         self._readers = SegmentReaders(spark, is_fleet=is_fleet)
+        self._limit: BatchLimit | None = None
         self._has_failed = False
         self._stop, self._has_changed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"query {checkpoint}", daemon=True)
@@ -136,6 +138,9 @@ class RunningQuery:
                  clusters=", ".join(each.cluster.name for each in configs))  # fmt: skip
         longest_ms = max(config.query.trigger_ms, *(c.collector.interval_ms for c in configs))
         stall = Stall(self._spark.sparkContext, 3 * longest_ms / 1_000)
+        if self._limit is None or self._limit.configs != configs:
+            self._limit = BatchLimit(configs)
+        limit = self._limit
 
         def run_query() -> None:
             files = ClientFiles(config.bus_client)
@@ -143,13 +148,13 @@ class RunningQuery:
                 for each in configs:
                     ensure_topics(each)
             self._has_failed = True
-            query = start(self._spark, configs, self._checkpoint)
+            query = start(self._spark, configs, self._checkpoint, limit.most)
             reports = Reports(query)
             try:
                 ended = until_end(
                     self._stop, lambda: files.are_renewed() or self._has_changed.is_set()
                 )
-                self._watch(query, reports, ended, stall, clusters, config)
+                self._watch(query, reports, ended, stall, clusters, limit, config)
                 self._has_failed = False
             finally:
                 end_batch_and_stop(query)
@@ -165,10 +170,11 @@ class RunningQuery:
         has_ended: Callable[[], bool],
         stall: Stall,
         clusters: ClusterShards,
+        limit: BatchLimit,
         config: Config,
     ) -> None:
-        """Wait for the end; log the progress once a minute, and touch a file while there is
-        progress."""
+        """Wait for the end, or for another limit; log the progress once a minute, and touch a file
+        while there is progress."""
         waited, batch = 0.0, None
         while not has_ended():
             if not query.isActive:
@@ -181,9 +187,13 @@ class RunningQuery:
                 stall.end()
             else:
                 stall.check()
-            for ended in self._metrics.update(reports):
-                clusters.take(ended)
+            done = self._metrics.update(reports)
+            for each in done:
+                clusters.take(each)
             self._metrics.stalled(stall.why)
+            changes = [limit.has_changed(each) for each in done]
+            if any(changes):
+                return
             for name, is_running in self._readers.running():
                 self._metrics.remote_segments(name, running=is_running)
             waited += WATCH_EVERY_SECONDS
