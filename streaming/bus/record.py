@@ -24,3 +24,9 @@ def key(cluster: str, shard: int) -> bytes:
     The key of the cluster's own shard ends in ``cluster``. That shard has snapshots only.
     """
     return f"{cluster}/{'cluster' if shard == CLUSTER else shard}".encode()
+
+
+def is_of_cluster(message_key: bytes | None, cluster: str) -> bool:
+    """Whether a snapshot under that key is of the cluster's own shard, or a part of one."""
+    own = key(cluster, CLUSTER)
+    return message_key is not None and (message_key == own or message_key.startswith(own + b"/"))

@@ -7,15 +7,16 @@ from contextlib import suppress
 from typing import Final, Literal
 
 from streaming.bus import bus_topics, record
+from streaming.bus.chains import Chain
 from streaming.bus.reader import Reader
 from streaming.bus.shards import with_shards_of_snapshots
+from streaming.bus.snapshot_parts import parts_of
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.plugins import catalog_of
 from twin.engine import codec
 from twin.engine.frames import InvalidFrame
-from twin.engine.shard_reports import CLUSTER
 from twin.engine.shard_state import ShardState
 from twin.engine.updates import WHOLE_EVERY_CYCLES
 
@@ -69,13 +70,14 @@ def newest_of_cluster(config: Config, within_s: float = WITHIN_S) -> ShardState 
     """
     start = _RECENT + 2 * config.bus.shards
     messages = _messages(config, start, Deadline.after_s(within_s))
-    catalog = catalog_of(config).cluster
-    for value in reversed(messages[record.key(config.cluster.name, CLUSTER)]):
-        with suppress(InvalidFrame):
-            state = codec.decode(value or b"", catalog).state
-            if state.shards == config.bus.shards:
-                return state
-    return None
+    catalog, chain = catalog_of(config).cluster, Chain()
+    for key, values in messages.items():
+        for value in values if record.is_of_cluster(key, config.cluster.name) else ():
+            with suppress(InvalidFrame):
+                decoded = codec.decode(value or b"", catalog)
+                if decoded.state.shards == config.bus.shards:
+                    chain.take_part(*parts_of(value or b""), decoded, value or b"")
+    return chain.state
 
 
 def _read(config: Config, start: int | Literal["beginning"], deadline: Deadline) -> ClusterView:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from streaming.bus import record
 from streaming.bus.chains import Chain
 from streaming.bus.freshness import BusState, Rhythm
 from streaming.bus.late import late_totals
@@ -198,7 +199,7 @@ class SnapshotStore:
         return True
 
     def _take_part(self, key: bytes, message: bytes, written_at_ms: int) -> None:
-        of_cluster = key == bus_key(self._cluster, CLUSTER)
+        of_cluster = record.is_of_cluster(key, self._cluster)
         decoded = codec.decode(message, self._catalog.cluster if of_cluster else self._catalog)
         state = decoded.state
         part, parts = parts_of(message)

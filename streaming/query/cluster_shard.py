@@ -30,7 +30,7 @@ from streaming.query.processor import REPORTS
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from twin.cluster_step import empty_cluster, step_cluster
-from twin.engine import codec, frames
+from twin.engine import codec, frames, updates
 from twin.engine.frames import Frame, InvalidFrame
 
 OBSERVED: Final = "shard_reports"
@@ -119,8 +119,8 @@ class ClusterShard:
             if after is self._state:
                 return
             self._state = after
-            for message in codec.encode_parts(after):
-                key = record.key(self._cluster, after.shard)
+            for part, message in enumerate(codec.encode_parts(after)):
+                key = record.key(self._cluster, after.shard) + updates.place(0, part).encode()
                 self._sender.send(self._topics.snapshots, key, message)
             for change in changes:
                 event_key, value = event_rows.changed(change)

@@ -65,7 +65,8 @@ class SimulatedTwin:
                 messages += self._messages(self._states[n]) if is_sent else ()
         self._own, _ = step_cluster(self._own, reported)
         if is_sent:
-            messages += [(key(self._cluster, -1), part) for part in codec.encode_parts(self._own)]
+            for n, part in enumerate(codec.encode_parts(self._own)):
+                messages.append((key(self._cluster, -1) + updates.place(0, n).encode(), part))
         self.cycles.append(Cycle(messages, observations, {**self._states, -1: self._own}))
         return self.cycles[-1]
 

@@ -7,13 +7,17 @@ import itertools
 import numpy as np
 import pytest
 
+from streaming.bus.record import key
 from streaming.bus.view import SnapshotStore
 from tests.builders import NOW_MS, Partition, a_state, empty
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
+from twin.cluster_step import empty_cluster, reports, step_cluster
 from twin.declarations.table import PartitionTable, ReplicaTable
 from twin.engine import codec
+from twin.engine.shard_reports import CLUSTER
 from twin.engine.shard_state import ShardState
+from twin.engine.updates import place
 from twin.rules.partitions.topic_configs import ControllerMinIsr
 from twin.step import step
 
@@ -150,6 +154,24 @@ def test_the_controllers_min_isr_of_a_topic_cut_in_two_follows_its_first_partiti
     least = state[ControllerMinIsr].controller_min_isr
     assert least.tolist() == [1] * 40
     assert np.array_equal(served(store)[ControllerMinIsr].controller_min_isr, least)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_cluster_s_own_shard_in_parts_is_put_together(order):
+    *_, state = cycles(3)
+    own, _ = step_cluster(empty_cluster(CATALOG, "c", 1), reports(state))
+    parts = codec.encode_parts(own, len(codec.encode(own)) * 2 // 3)
+    assert len(parts) > 1
+    keyed = [(key("c", CLUSTER) + place(0, n).encode(), part) for n, part in enumerate(parts)]
+    store = a_store()
+    for message in (*messages(state), *keyed[::order][:-1]):
+        store.take_snapshot(*message)
+    assert store.publish().cluster is None
+    store.take_snapshot(*keyed[::order][-1])
+    served_own = store.publish().cluster
+    assert served_own is not None
+    assert codec.encode(served_own) == codec.encode(own)
+    assert not store.view.snapshots_refused
 
 
 @pytest.mark.parametrize("key", [b"c/1", b"c/0/1", b"c/0/x", b"c/"])

@@ -283,6 +283,18 @@ def test_the_state_is_the_snapshot_and_memory_goes_on_after_a_restart():
     assert findings(restarted) == findings(stepped(reports_in(4), 4)[0])
 
 
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.3])
+def test_a_state_that_is_too_large_for_a_message_has_parts_with_rows_of_each_table(share):
+    state, _ = stepped(reports_in(4), 4)
+    whole = codec.encode(state)
+    messages = codec.encode_parts(state, int(share * len(whole)))
+    assert len(messages) > 1
+    assert max(map(len, messages)) < len(whole)
+    decoded = codec.decode(b"".join(messages), WHOLE.cluster)
+    assert decoded.discarded == ()
+    assert codec.encode(decoded.state) == whole
+
+
 def test_reports_are_in_no_state_of_a_shard():
     assert LeadersHere in WHOLE.reports
     assert LeadersHere in WHOLE.on_demand

@@ -36,7 +36,7 @@ from twin.declarations.table import (
 from twin.engine import frames
 from twin.engine.catalog import Catalog
 from twin.engine.frames import MAX_FRAME_BYTES, FrameHeader, InvalidFrame
-from twin.engine.shard_state import Listing, ShardState, concatenated
+from twin.engine.shard_state import Listing, ShardState, concatenated, most_rows, row_slice
 from twin.engine.state_reader import BEFORE, StateReader, versions_of
 from twin.tables.state import Assignment, PartitionIndex, Topics
 
@@ -96,14 +96,26 @@ def encode_parts(state: ShardState, limit_bytes: int = MAX_FRAME_BYTES) -> list[
     of parts depends only on the state, so that a replay gives the same messages.
     """
     parts = 1 + int(state.nbytes() * _ENCODED_SHARE) // limit_bytes
+    most = state.partitions or most_rows(state)
     while True:
-        parts = max(1, min(parts, state.partitions))
-        cuts = np.array_split(np.arange(state.partitions), parts)
-        encoded = [encode(state.take(rows), i, parts) for i, rows in enumerate(cuts)]
+        parts = max(1, min(parts, most))
+        encoded = [encode(each, i, parts) for i, each in enumerate(_cut(state, parts))]
         largest = max(map(len, encoded))
-        if largest <= limit_bytes or parts >= state.partitions:
+        if largest <= limit_bytes or parts >= most:
             return encoded
         parts = max(parts + 1, -(-parts * largest // limit_bytes))
+
+
+def _cut(state: ShardState, parts: int) -> Iterator[ShardState]:
+    """That many parts of a state: its partitions, or the rows of all tables if it has none."""
+    if parts == 1:
+        yield state
+    elif state.partitions:
+        for rows in np.array_split(np.arange(state.partitions), parts):
+            yield state.take(rows)
+    else:
+        for part in range(parts):
+            yield row_slice(state, part, parts)
 
 
 def _streams(state: ShardState, part: int, parts: int) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -134,7 +135,7 @@ class ShardState:
                 return table.take(rows)
             return table.renumbered(new_row) if isinstance(table, SparseTable) else table
 
-        return self._with_each(moved)
+        return self.with_each(moved)
 
     def with_only(self, reads: Iterable[Parameter]) -> ShardState:
         """The state with only the tables that these parameters read, for questions about few rows.
@@ -157,13 +158,13 @@ class ShardState:
         """The state with at least that many replica slots."""
         if self.slots >= slots:
             return self
-        return self._with_each(
+        return self.with_each(
             lambda t: t.with_slot_capacity(slots) if isinstance(t, ReplicaTable) else t
         )
 
     def with_slots(self, row: Rows, came_from: Array) -> ShardState:
         """The state with replicas in other slots, see ``ReplicaTable.with_slots``."""
-        return self._with_each(
+        return self.with_each(
             lambda t: t.with_slots(row, came_from) if isinstance(t, ReplicaTable) else t
         )
 
@@ -228,7 +229,7 @@ class ShardState:
             return table.empty()
         raise KeyError(table.kind)
 
-    def _with_each(self, moved: Callable[[Table], Table]) -> ShardState:
+    def with_each(self, moved: Callable[[Table], Table]) -> ShardState:
         return replace(
             self,
             tables=_each(self.tables, moved),
@@ -319,12 +320,17 @@ class _Assessment(_Inputs):
 
 
 def concatenated(parts: Sequence[ShardState]) -> ShardState:
-    """One state with the rows of several that have the same topics, brokers and configs."""
+    """One state with the rows of several that have the same topics, brokers and configs.
+
+    Parts of a state without partitions (``row_slice``) have different rows of these as well.
+    """
     slots = max(part.slots for part in parts)
     wide = [part.with_slot_capacity(slots) for part in parts]
     begins = np.cumsum([0, *(part.partitions for part in wide)])
 
     def joined(of_parts: Sequence[Mapping[type[Table], Table]]) -> Tables:
+        if not begins[-1]:
+            return _joined_rows(of_parts)
         return {kind: _joined([part[kind] for part in of_parts], begins) for kind in of_parts[0]}
 
     return replace(
@@ -333,6 +339,32 @@ def concatenated(parts: Sequence[ShardState]) -> ShardState:
         before=joined([_complete(part.before, part.catalog.remembered) for part in wide]),
         _on_demand={},
     )
+
+
+def row_slice(state: ShardState, part: int, parts: int) -> ShardState:
+    """A part of a state without partitions: as many rows of each table, in order."""
+
+    def cut(table: Table) -> Table:
+        rows = np.array_split(np.arange(len(table.values()[0])), parts)[part]
+        return table.pick(rows) if isinstance(table, KeyedTable) else table
+
+    return state.with_each(cut)
+
+
+def most_rows(state: ShardState) -> int:
+    """The rows of the largest table."""
+    tables = (*state.tables.values(), *state.before.values())
+    return max(len(table.values()[0]) for table in tables)
+
+
+def _joined_rows(of_parts: Sequence[Mapping[type[Table], Table]]) -> Tables:
+    """The rows of all parts, table by table; a part has no table of which it has no rows."""
+    joined: Tables = {}
+    for kind in dict.fromkeys(chain(*of_parts)):
+        tables = [part[kind] for part in of_parts if kind in part]
+        columns = zip(*(table.values() for table in tables), strict=True)
+        joined[kind] = tables[0].from_values(np.concatenate(column) for column in columns)
+    return joined
 
 
 def _complete(tables: Tables, kinds: Iterable[type[Table]]) -> Tables:
