@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 
 from streaming.archive.archive_query import ArchiveQuery
 from streaming.archive.own_metrics import OWN
+from streaming.bus.same_bus import Bus
 from streaming.bus.shards import with_shards
 from streaming.history.archive.delta import ArchiveError
-from streaming.query.buses.lanes import Bus, Checkpoints, Lane
+from streaming.query.buses.lanes import Checkpoints, Lane
 from streaming.query.buses.watched_buses import WatchedBuses
 from streaming.query.session import spark_session
 from streaming.runtime.config import Config

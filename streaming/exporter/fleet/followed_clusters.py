@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from streaming.bus import bus_topics
+from streaming.bus.same_bus import Bus
 from streaming.exporter.archived import looking, past_of
 from streaming.exporter.events.asked import AskedGate, sending
 from streaming.exporter.events.log import EventLog
@@ -69,7 +70,7 @@ class FollowedClusters:
         self._budget = budget_of(followed.common.exporter)
         self._served: dict[str, _Served] = {}
         self._refused: dict[str, UserError] = {}  # clusters that could not be served lately
-        self._buses: dict[Hashable, BusReading] = {}
+        self._buses: dict[tuple[bool, Bus], BusReading] = {}
         self._apart: list[BusReading] = []
         self._changing = threading.Lock()
         self._is_started = False
@@ -185,7 +186,8 @@ class FollowedClusters:
     # ------------------------------------------------------------ buses
 
     def _bus_of(self, config: Config) -> BusReading:
-        key = _bus(config)
+        # Errors of a bus on the watched cluster name other settings.
+        key = bool(config.bus.bootstrap), Bus.of(config)
         if key not in self._buses:
             self._buses[key] = self._new_bus()
         return self._buses[key]
@@ -219,11 +221,3 @@ class FollowedClusters:
 def _own(config: Config) -> Mapping[str, object]:
     """What a cluster has of its own: nothing else takes effect without a restart."""
     return {name: getattr(config, name) for name in ("cluster", *OF_A_CLUSTER)}
-
-
-def _bus(config: Config) -> Hashable:
-    """The same for all whom one connection reads."""
-    return (
-        bool(config.bus.bootstrap), config.bus_bootstrap,
-        tuple(sorted((key, repr(value)) for key, value in config.bus_client.items())),
-    )  # fmt: skip

@@ -7,19 +7,16 @@ cycles all the time, and starts a Python worker of its own, all of them at the s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
-import msgspec
 from pyspark.sql import SparkSession
 
+from streaming.bus.same_bus import Bus
 from streaming.bus.shards import SHARDS_FOR_CORES
 from streaming.query.state.checkpoint import location
 from streaming.query.state.folder import Folder
 from streaming.runtime.config import Config
-from streaming.runtime.configuration.secret_keys import masked
 
 LARGE_FROM_SHARDS: Final = SHARDS_FOR_CORES
 """One of more than 37 500 replicas: its cycle takes as long as those of many small clusters."""
@@ -29,27 +26,6 @@ _OWNER: Final = "bus"
 
 _BUSES: Final = "buses"
 _LARGE: Final = "large"
-
-
-class Bus(NamedTuple):
-    """What clusters of one bus have in common."""
-
-    bootstrap: str
-    client: str  # as JSON
-
-    @classmethod
-    def of(cls, config: Config) -> Bus:
-        """The bus of a cluster."""
-        client = msgspec.json.encode(config.bus_client, order="sorted").decode()
-        return cls(config.bus_bootstrap, client)
-
-    @property
-    def folder(self) -> str:
-        """The name of its folder, which stays when a secret changes."""
-        client = msgspec.json.encode(masked(msgspec.json.decode(self.client)))
-        digest = blake2b(f"{self.bootstrap} ".encode() + client, digest_size=6).hexdigest()
-        # Spark's command for other state partitions does not find a folder with a sign of URLs.
-        return f"{re.sub('[^a-zA-Z0-9.-]', '_', self.bootstrap.partition(',')[0])}-{digest}"
 
 
 class Lane(NamedTuple):

@@ -8,7 +8,8 @@ from typing import Final
 
 import structlog
 
-from streaming.query.buses.lanes import Bus, by_bus
+from streaming.bus.same_bus import Bus
+from streaming.query.buses.lanes import by_bus
 from streaming.query.buses.watched import Watched
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.following import Followed
