@@ -62,7 +62,7 @@ lint: $(READY) ## Style, types, import rules
 bench: $(READY) ## Figures, one JSON line each (ARGS=--full: 2.8 million replicas; --sizes: what is needed)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-soak: $(READY) ## Faults on five brokers, every prediction judged (ARGS="--minutes 30 --seed 1 --brokers 3"; --life: no faults)
+soak: $(READY) ## Faults on five brokers, every prediction judged (ARGS="--minutes 30 --seed 1 --brokers 3"; --fleet: beside other clusters; --life: no faults)
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 versions: $(READY) ## Real clusters of other Kafka releases (ARGS="3.5 upgrade"), and docs/compatibility.md
