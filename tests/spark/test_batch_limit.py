@@ -56,8 +56,14 @@ def test_one_cluster_that_floods_does_not_raise_it() -> None:
 
 def test_it_grows_while_most_clusters_wait() -> None:
     limit = BatchLimit(clusters(1, 1, 1, configured=100))
-    assert limits(limit, [400, 20, 0], GROWS_AFTER_BATCHES) == [20]
-    assert limits(limit, [400, 20, 7], 5 * GROWS_AFTER_BATCHES) == [40, 80, 100]
+    assert limits(limit, [400, 20, 0], GROWS_AFTER_BATCHES) == [40]
+    assert limits(limit, [400, 20, 7], 5 * GROWS_AFTER_BATCHES) == [100]
+
+
+def test_it_stays_when_a_cluster_comes_or_goes() -> None:
+    assert BatchLimit(clusters(1, 1, 1, 1), before=40).most == 40
+    assert BatchLimit(clusters(1, 1, configured=20), before=40).most == 20
+    assert BatchLimit(clusters(1), before=40).most == 1_000
 
 
 def test_a_pause_begins_the_count_anew() -> None:

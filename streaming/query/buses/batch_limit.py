@@ -24,6 +24,9 @@ CYCLES_OF_LARGE: Final = 2
 MOST_CYCLES_OF_LARGE: Final = 10
 """Of the largest one, in a batch of large clusters."""
 
+GROWTH: Final = 4
+"""Each growth is a start of the query."""
+
 GROWS_AFTER_BATCHES: Final = 3
 IS_LOWERED_AFTER_BATCHES: Final = 600
 
@@ -63,11 +66,12 @@ def _shards_of_large(configs: Sequence[Config]) -> int:
 class BatchLimit:
     """The limit of a query, by the reports of its batches."""
 
-    def __init__(self, configs: Sequence[Config]) -> None:
-        """Begin with the lowest one for these clusters."""
+    def __init__(self, configs: Sequence[Config], before: int = 0) -> None:
+        """Begin with the lowest one for these clusters, or with that of ``before``, when they were
+        others."""
         self.configs = configs
-        self.most = self._lowest = lowest(configs)
-        self._highest = highest(configs)
+        self._lowest, self._highest = lowest(configs), highest(configs)
+        self.most = max(self._lowest, min(before, self._highest))
         self._topics = [topics(config).observations for config in configs]
         self._cut = self._calm = 0  # batches in a row
 
@@ -79,7 +83,7 @@ class BatchLimit:
         self._calm = self._calm + 1 if is_calm else 0
         before = self.most
         if self._cut >= GROWS_AFTER_BATCHES:
-            self.most, self._cut = min(2 * before, self._highest), 0
+            self.most, self._cut = min(GROWTH * before, self._highest), 0
         elif self._calm >= IS_LOWERED_AFTER_BATCHES:
             self.most, self._calm = self._lowest, 0
         if self.most == before:

@@ -138,9 +138,9 @@ class RunningQuery:
                  clusters=", ".join(each.cluster.name for each in configs))  # fmt: skip
         longest_ms = max(config.query.trigger_ms, *(c.collector.interval_ms for c in configs))
         stall = Stall(self._spark.sparkContext, 3 * longest_ms / 1_000)
-        if self._limit is None or self._limit.configs != configs:
-            self._limit = BatchLimit(configs)
         limit = self._limit
+        if limit is None or limit.configs != configs:
+            limit = self._limit = BatchLimit(configs, before=limit.most if limit else 0)
 
         def run_query() -> None:
             files = ClientFiles(config.bus_client)
