@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from streaming.archive.archive_query import ArchiveQuery
 from streaming.archive.own_metrics import OWN
-from streaming.bus.same_bus import Bus
+from streaming.bus.connection import Bus
 from streaming.bus.shards import with_shards
 from streaming.history.archive.delta import ArchiveError
 from streaming.query.buses.lanes import Checkpoints, Lane

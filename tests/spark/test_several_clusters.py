@@ -12,7 +12,7 @@ import msgspec
 from pyspark.sql import Row
 from pyspark.sql.streaming import TwsTester
 
-from streaming.bus.same_bus import Bus
+from streaming.bus.connection import Bus
 from streaming.query.buses.lanes import LARGE_FROM_SHARDS, Lane, by_lane
 from streaming.query.buses.watched import used_by_query
 from streaming.query.processor import Destination, TwinProcessor

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from streaming.bus import bus_topics
-from streaming.bus.same_bus import Bus
+from streaming.bus.connection import Bus
 from streaming.exporter.archived import looking, past_of
 from streaming.exporter.events.asked import AskedGate, sending
 from streaming.exporter.events.log import EventLog

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from streaming.bus.same_bus import Bus
+from streaming.bus.connection import Bus
 from streaming.bus.shards import SHARDS_FOR_CORES
 from streaming.query.state.checkpoint import location
 from streaming.query.state.folder import Folder

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from streaming.bus.same_bus import Bus
+from streaming.bus.connection import Bus
 from streaming.query.buses.lanes import by_bus
 from streaming.query.buses.watched import Watched
 from streaming.runtime.config import Config
