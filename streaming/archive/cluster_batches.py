@@ -78,10 +78,10 @@ class ClusterBatches:
         """
         if self._owed:
             self._feed = None
-        for owed in self._owed:
+        while (owed := self._owed.first(before=batch)) is not None:
             missed = self._bus.between(owed.begins, owed.ends)
             self._take(missed, writer, owed.batch, owed.begins)
-            self._owed.settle(owed)
+            self._owed.settle(owed, before=batch)
         self._take(records, writer, batch)
 
     def owe(self, batch: int) -> None:

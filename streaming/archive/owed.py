@@ -1,13 +1,14 @@
 """The batches that one cluster's tables have not taken, while the query went on for the others.
 
-They are in the checkpoint, so that a program that is started again still owes them. Each is written
-later under its own number: a table that had taken it takes it once.
+They are in the checkpoint, so that a program that is started again still owes them. The first may
+be in some tables already: it is written under its own number, which a table takes once. The others
+were not begun, and are joined to a few: one by one they took as long as new ones came.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +19,9 @@ from streaming.query.state.folder import Folder
 
 MOST_OWED: Final = 1_440
 """A day, with a batch a minute. What is older is a gap: the bus keeps no snapshot that long."""
+
+MOST_JOINED: Final = 5
+"""Their records are in memory together: those of a large cluster in a batch are 100 MB."""
 
 log = structlog.get_logger("archive")
 
@@ -51,9 +55,11 @@ class Owed:
     def __bool__(self) -> bool:
         return bool(self._batches)
 
-    def __iter__(self) -> Iterator[OwedBatch]:
+    def first(self, before: int) -> OwedBatch | None:
+        """The first one, if its number is below ``before``."""
         with self._lock:
-            return iter([*self._batches])
+            first = self._batches[0] if self._batches else None
+        return first if first is not None and first.batch < before else None
 
     def add(self, owed: OwedBatch) -> None:
         """Owe one more.
@@ -66,14 +72,15 @@ class Owed:
                 self._batches = [*self._batches, owed][-MOST_OWED:]
                 self._write()
 
-    def settle(self, owed: OwedBatch) -> None:
-        """That one is written.
+    def settle(self, owed: OwedBatch, before: int) -> None:
+        """That one is written. Those behind it that are below ``before`` become fewer.
 
         Raises:
             CheckpointError: the checkpoint cannot be written.
         """
         with self._lock:
-            self._batches = [each for each in self._batches if each.batch != owed.batch]
+            left = [each for each in self._batches if each.batch != owed.batch]
+            self._batches = with_first_joined(left, before)
             self._write()
 
     def _write(self) -> None:
@@ -81,3 +88,15 @@ class Owed:
             self._folder.write(self._file, msgspec.json.encode(self._batches))
         else:
             self._folder.remove(self._file)
+
+
+def with_first_joined(batches: Sequence[OwedBatch], before: int) -> list[OwedBatch]:
+    """The batches, of which the first ones below ``before`` are one.
+
+    Its number is that of its last: no table has taken any of them.
+    """
+    several = [each for each in batches if each.batch < before][:MOST_JOINED]
+    if not several:
+        return [*batches]
+    last = several[-1]
+    return [OwedBatch(last.batch, several[0].begins, last.ends), *batches[len(several) :]]
