@@ -70,6 +70,11 @@ _REPORTS_KEPT: Final = 8
 batch of one cluster with 200 brokers and 16 shards: the hundred that Spark keeps filled the heap.
 They are read twice a second."""
 
+_TUNABLES: Final = "GLIBC_TUNABLES"
+_LARGE_PAGES: Final = "glibc.malloc.hugetlb=1"
+"""Of Python workers with large states: the C library asks for pages of 2 MB, where the system has
+them on request. A step goes through hundreds of arrays that are made anew."""
+
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -136,6 +141,7 @@ def _needed_at_start(config: Config) -> dict[str, str]:
     """The same, and settings that Spark reads only at the start of the context."""
     return _needed(config) | {
         **java_iam.of_executors(config),
+        **_of_workers(config),
         **_INTERPRETED,
         "spark.shuffle.compress": "false",  # frames are compressed already
         "spark.scheduler.mode": "FAIR",  # queries of one session take turns
@@ -145,6 +151,13 @@ def _needed_at_start(config: Config) -> dict[str, str]:
         "spark.ui.liveUpdate.period": "0",
         "spark.task.maxFailures": str(TASK_TRIES),
     }
+
+
+def _of_workers(config: Config) -> dict[str, str]:
+    is_small = 0 < config.bus.shards <= SMALL_UP_TO_SHARDS
+    if is_small or _TUNABLES in os.environ:
+        return {}
+    return {f"spark.executorEnv.{_TUNABLES}": _LARGE_PAGES}
 
 
 def _choose_state_partitions(spark: SparkSession, config: Config) -> None:

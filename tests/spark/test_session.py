@@ -52,6 +52,7 @@ NAMES = (
     "spark.sql.streaming.stateStore.providerClass", "spark.sql.streaming.minBatchesToRetain",
     "spark.driver.host", "spark.master", "spark.driver.memory", "spark.executor.extraJavaOptions",
     "spark.driver.extraJavaOptions", "spark.sql.streaming.checkpointFileManagerClass",
+    "spark.executorEnv.GLIBC_TUNABLES",
 )  # fmt: skip
 
 
@@ -151,6 +152,23 @@ def test_files_of_a_checkpoint_have_a_manager_of_their_own_only_if_it_is_a_folde
         name = result["settings"]["spark.sql.streaming.checkpointFileManagerClass"]
         managers.append(name and name.rpartition(".")[2])
     assert managers == ["FileSystemBasedCheckpointFileManager"] * 2 + [None]
+
+
+@pytest.mark.parametrize(
+    ("shards", "environment", "expected"),
+    [
+        ("16", {}, "glibc.malloc.hugetlb=1"),
+        ("4", {}, None),
+        ("16", {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}, None),
+    ],
+)
+def test_workers_with_large_states_ask_for_large_pages_unless_they_are_told_otherwise(
+    tmp_path: Path, shards: str, environment: dict[str, str], expected: str | None
+) -> None:
+    result = probed(
+        tmp_path, sys.executable, master="local[1]", KAFKA_TWIN_BUS_SHARDS=shards, **environment
+    )
+    assert result["settings"]["spark.executorEnv.GLIBC_TUNABLES"] == expected
 
 
 def test_without_a_master_spark_submit_is_asked_for(tmp_path: Path) -> None:
