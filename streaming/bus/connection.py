@@ -52,7 +52,7 @@ class BusError(UserError, RuntimeError):
 
 
 class Bus(NamedTuple):
-    """What clusters of one bus have in common: one connection, or one query, serves all of them."""
+    """The bus of a cluster. Clusters with equal ones can share a connection, or a query."""
 
     bootstrap: str
     client: str  # as JSON

@@ -16,6 +16,7 @@ from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
 from streaming.bus.record import key
 from streaming.bus.sender import Sender
+from streaming.collector.fleet.phases import begun_s_ago
 from streaming.lab.local_cluster import LocalCluster, free_base_port
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 from streaming.runtime.deadline import Deadline
@@ -152,6 +153,11 @@ def until_written(reader: Reader, query: Any, shards: int, at_ms: int) -> Usage:
                     whole.add(header.shard)
     now = usage()
     return now._replace(memory_bytes=max(most, now.memory_bytes))
+
+
+def next_cycle_s(config: Config, now_s: float) -> float:
+    """When the collector of a fleet would begin the cycle after this moment; since the epoch."""
+    return now_s - begun_s_ago(config, now_s) + config.collector.interval_ms / 1_000
 
 
 class Process(NamedTuple):

@@ -76,9 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _play(
     home: Path, size: Size, bootstrap: str, program: Program, warm_up: int, cycles: int
 ) -> None:
-    kills = {"driver": program.kill_driver}
-    if program.has_executors:
-        kills = {"executor": program.kill_executor, **kills}
+    kills = program.kills
     most = warm_up + cycles + len(kills) * round(_FOR_A_KILL_S / size.interval_s)
     replicas, simulated = fleet.simulated(size, most)
     file = home / "twin.toml"

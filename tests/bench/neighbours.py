@@ -1,4 +1,4 @@
-"""What a cluster that floods costs the others of its query: observation to snapshot, as a ratio.
+"""What a cluster that floods costs the others of its query: time from observation to snapshot.
 
 Ten small clusters of 431 partitions share a query, each with a cycle in five seconds. First all do
 what they always do; then one of them has an hour of cycles on the bus at once, as if it came back,
@@ -23,12 +23,12 @@ from streaming.bus import bus_topics
 from streaming.bus.reader import Reader
 from streaming.bus.record import key
 from streaming.bus.sender import Sender
-from streaming.collector.fleet.phases import begun_s_ago
 from streaming.query import twin_query
+from streaming.query.buses.batch_limit import lowest
 from streaming.query.session import spark_session
 from streaming.runtime.config import Config
 from tests.bench import figure
-from tests.bench.deployment import brokers, configured, stopped_at_end
+from tests.bench.deployment import brokers, configured, next_cycle_s, stopped_at_end
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.engine.frames import batch_messages, encode_parts, headers
 
@@ -70,7 +70,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--flood", type=int, default=FLOOD_CYCLES, help="cycles at once")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="before the flood")
     parser.add_argument("--warm-up", type=float, default=WARM_UP_S)
-    chosen = parser.parse_args(arguments or [])
+    parser.add_argument("--limit", type=int, help="messages in a batch at most")
+    chosen = parser.parse_args([] if arguments is None else arguments)
     with (
         tempfile.TemporaryDirectory(prefix="kafka-twin-bench-") as folder,
         brokers(None, Path(folder)) as bootstrap,
@@ -90,7 +91,7 @@ def _measure(fleet: Sequence[Neighbour], chosen: argparse.Namespace) -> None:
     flood = [first.cycle(at_ms) for at_ms in times_ms]
     with (
         spark_session(configs[0]) as spark,
-        stopped_at_end(twin_query.start(spark, configs)) as query,
+        stopped_at_end(twin_query.start(spark, configs, most=chosen.limit)) as query,
         Sender(configs[0], buffer_bytes=1 << 30) as sender,
         Reader(configs[0], [each.topics.snapshots for each in fleet], "end") as reader,
     ):
@@ -102,7 +103,7 @@ def _measure(fleet: Sequence[Neighbour], chosen: argparse.Namespace) -> None:
             first.send(sender, messages)
         beside = watch(_LONGEST_FLOOD_S, until=(first.config.cluster.name, times_ms[-1]))
         took_s = time.time() - began_s
-    about: dict[str, Any] = {"clusters": len(fleet)}
+    about: dict[str, Any] = {"clusters": len(fleet), "limit": chosen.limit or lowest(configs)}
     for when, seconds in (("alone", alone), ("beside a flood", beside)):
         more = {"when": when, "cycles": len(seconds), **about}
         figure("neighbours_median_seconds", statistics.median(seconds), "s", **more)
@@ -125,10 +126,11 @@ def _watch(
     Returns the seconds from observation to snapshot of these clusters. It ends early once there is
     a snapshot of that cluster and time (``until``).
     """
-    due_s = {each.config.cluster.name: _next_s(each.config) for each in clusters}
+    began_s = time.time()
+    due_s = {each.config.cluster.name: next_cycle_s(each.config, began_s) for each in clusters}
     by_name = {each.config.cluster.name: each for each in clusters}
     sent: dict[tuple[str, int], float] = {}
-    taken, is_over, end_s = [], False, time.time() + seconds
+    taken, is_over, end_s = [], False, began_s + seconds
     while (now_s := time.time()) < end_s and not is_over:
         if not query.isActive:
             raise SystemExit(f"the query ended: {query.exception()}")
@@ -149,11 +151,6 @@ def _watch(
     ended_s = time.time()
     late = [took for at_s in sent.values() if (took := ended_s - at_s) > INTERVAL_MS / 1_000]
     return taken + late
-
-
-def _next_s(config: Config) -> float:
-    now_s = time.time()
-    return now_s - begun_s_ago(config, now_s) + config.collector.interval_ms / 1_000
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ class BrokerColumns(Table):
         fill=False,
     )
     kafka_version: Text = column(
-        "its Kafka's release, such as 3.9, told by the requests that it offers; with a + if it may "
-        "be a later one; empty if unknown",
+        "Kafka release that the API versions of its newest connection imply, such as 3.9; with a + "
+        "it may be a later one; empty if unknown",
         source="ApiVersions",
         fill="",
     )

@@ -11,10 +11,9 @@ from streaming.bus import bus_topics
 from streaming.bus.record import key
 from streaming.bus.sender import Sender
 from streaming.bus.shards import shards_for
-from streaming.collector.fleet.phases import begun_s_ago
 from streaming.runtime.config import Config
 from streaming.runtime.configuration.following import Followed
-from tests.bench.deployment import START_MS, Simulated
+from tests.bench.deployment import START_MS, Simulated, next_cycle_s
 from tests.bench.scale.observations import Unnamed, unnamed
 
 WRITTEN_SHARE: Final = 0.6
@@ -106,7 +105,7 @@ class Sending:
         self._configs, self._sender = configs, sender
         self._topics = {n: bus_topics.topics(c).observations for n, c in configs.items()}
         now_s = time.time()
-        self._due_s = {name: _next_s(config, now_s) for name, config in configs.items()}
+        self._due_s = {name: next_cycle_s(config, now_s) for name, config in configs.items()}
         self._sent = dict.fromkeys(configs, 0)  # cycles
         self.sent_s: dict[tuple[str, int], float] = {}
         """By name and number of the cycle, from 1, by the clock of ``time.monotonic``."""
@@ -130,7 +129,7 @@ class Sending:
             if due_s <= now_s and self._sent[name] < self.cycles:
                 self._sent[name] += 1
                 self._send(name, self._sent[name])
-                self._due_s[name] = _next_s(self._configs[name], max(now_s, due_s))
+                self._due_s[name] = next_cycle_s(self._configs[name], max(now_s, due_s))
 
     def _send(self, name: str, cycle: int) -> None:
         self.sent_s[name, cycle] = time.monotonic()
@@ -138,7 +137,3 @@ class Sending:
             message = each.of(name)
             self.bytes += len(message)
             self._sender.send(self._topics[name], key(name, each.shard), message)
-
-
-def _next_s(config: Config, now_s: float) -> float:
-    return now_s - begun_s_ago(config, now_s) + config.collector.interval_ms / 1_000

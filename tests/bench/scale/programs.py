@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -29,7 +29,6 @@ class Program(Protocol):
     """The query, and what it runs on."""
 
     master: str
-    has_executors: bool  # apart from the driver
     settings: str  # lines of its section in the configuration
     checkpoint: str
     files: Path  # the folder in which the files of the checkpoint are
@@ -38,22 +37,19 @@ class Program(Protocol):
     def start(self, config: Path) -> None:
         """Start the driver."""
 
-    def kill_driver(self) -> None:
-        """``kill -9`` of the driver and its JVM."""
-
-    def kill_executor(self) -> None:
-        """``kill -9`` of one."""
+    @property
+    def kills(self) -> Mapping[str, Callable[[], None]]:
+        """``kill -9`` by what it ends: an executor, if there are any, and the driver."""
 
     @property
     def roots(self) -> Roots:
-        """What runs now."""
+        """The process ids of what runs now, by name; CPU and memory are those of their trees."""
 
 
 class OnThisMachine:
     """``kafka-twin query`` with local[2]."""
 
     master, settings = "local[2]", ""
-    has_executors = False
 
     def __init__(self, home: Path) -> None:
         self.files, self.log = home / "checkpoint", home / "query.log"
@@ -74,8 +70,9 @@ class OnThisMachine:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(60)
 
-    def kill_executor(self) -> None:
-        raise NotImplementedError("local[2] has none apart from the driver")
+    @property
+    def kills(self) -> Mapping[str, Callable[[], None]]:
+        return {"driver": self.kill_driver}
 
     @property
     def roots(self) -> Roots:
@@ -86,7 +83,6 @@ class OnStandaloneMaster:
     """The line of ``kafka-twin spark-package``, with executors on machines of their own."""
 
     master = f"standalone, {MACHINES} executors of {CORES} core"
-    has_executors = True
     settings = f"state_partitions = {MACHINES * CORES}"
 
     def __init__(self, home: Path, files: Hdfs, platform: Platform) -> None:
@@ -115,6 +111,10 @@ class OnStandaloneMaster:
     def kill_executor(self) -> None:
         executors = self._executors()
         machines.kill(executors[max(executors)])
+
+    @property
+    def kills(self) -> Mapping[str, Callable[[], None]]:
+        return {"executor": self.kill_executor, "driver": self.kill_driver}
 
     def _executors(self) -> Mapping[int, int]:
         return machines.executors(self._platform.driver_port)

@@ -24,7 +24,7 @@ _MOST_INTERVALS: Final = 10
 
 
 class _Used(NamedTuple):
-    """What was taken until a moment."""
+    """CPU time, bytes and batches since the start, at a moment."""
 
     cpu_s: dict[str, float]
     bytes: dict[str, int]

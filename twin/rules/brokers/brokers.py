@@ -86,11 +86,11 @@ def _occurrence(broker: int, kind: str, text: str) -> Occurrence:
 )
 def info(brokers: Brokers) -> Mapping[tuple[str, str], ByBroker]:
     """A 1 for each broker, with its address and its Kafka's release as labels."""
-    facts = [*zip(brokers.host.tolist(), brokers.kafka_version.tolist(), strict=True)]
-    return {
-        each: ByBroker(brokers.broker[[other == each for other in facts]])
-        for each in dict.fromkeys(facts)
-    }
+    rows: dict[tuple[str, str], list[int]] = {}
+    facts = zip(brokers.host.tolist(), brokers.kafka_version.tolist(), strict=True)
+    for row, fact in enumerate(facts):
+        rows.setdefault(fact, []).append(row)
+    return {fact: ByBroker(brokers.broker[of_fact]) for fact, of_fact in rows.items()}
 
 
 @gauge(
