@@ -103,6 +103,8 @@ def _measure(fleet: Sequence[Neighbour], chosen: argparse.Namespace) -> None:
             first.send(sender, messages)
         beside = watch(_LONGEST_FLOOD_S, until=(first.config.cluster.name, times_ms[-1]))
         took_s = time.time() - began_s
+    if not beside:
+        raise SystemExit(f"--flood {chosen.flood}: it was over before another cluster had a cycle")
     about: dict[str, Any] = {"clusters": len(fleet), "limit": chosen.limit or lowest(configs)}
     for when, seconds in (("alone", alone), ("beside a flood", beside)):
         more = {"when": when, "cycles": len(seconds), **about}
