@@ -19,16 +19,15 @@ def take_report(state: ShardState, frame: Frame) -> ShardState:
     if header.parts != 1:
         raise InvalidFrame("rows", f"a report in {header.parts} parts")
     index = state[ReportIndex]
-    at = np.flatnonzero((index.report == header.kind) & (index.shard == header.shard))
+    of_kind = index.report == header.kind
+    at = np.flatnonzero(of_kind & (index.shard == header.shard))
     if len(at) and index.observed_at_ms[at[0]] > header.observed_at_ms:
         return state
     table = state.catalog.observations[header.kind]
     assert issubclass(table, ShardReport)  # the catalog gives no other kinds to this function
     reported = [to_numpy(column) for column in frame.rows.columns]
-    mine = index.pick(index.report == header.kind)
-    place = int(np.searchsorted(mine.shard, header.shard))
-    begin = int(mine.rows[:place].sum())
-    end = begin + int(mine.rows[place]) if len(at) else begin
+    begin = int(index.rows[of_kind & (index.shard < header.shard)].sum())
+    end = begin + int(index.rows[at].sum())
     kept = state[table].values()
     if len(at) and index.observed_at_ms[at[0]] == header.observed_at_ms:
         shard_rows = [old[begin:end] for old in kept]
@@ -55,7 +54,11 @@ def _equal(one: Array, other: Array) -> bool:
 
 
 def _with_entry(index: ReportIndex, entry: ReportIndex, at: Array) -> ReportIndex:
-    others = index.pick(np.setdiff1d(np.arange(len(index.shard)), at))
-    both = [np.concatenate(pair) for pair in zip(others.values(), entry.values(), strict=True)]
+    if len(at):  # nearly always: a shard that has reported before
+        columns = [column.copy() for column in index.values()]
+        for column, value in zip(columns, entry.values(), strict=True):
+            column[at] = value
+        return ReportIndex.from_values(columns)
+    both = [np.concatenate(pair) for pair in zip(index.values(), entry.values(), strict=True)]
     order = np.lexsort((both[1], both[0].astype(str)))
     return ReportIndex.from_values(column[order] for column in both)
