@@ -59,7 +59,8 @@ def run(followed: Followed) -> None:
             archive.follow()
         largest = max(each.bus.shards for each in known)
         config = as_program(with_shards(common, largest))
-        with spark_session(config) as spark, archive.running(spark, config):
+        buses = followed.configs.values()
+        with spark_session(config, buses) as spark, archive.running(spark, config):
             while not stop.wait(TURN_EVERY_S):
                 archive.follow()
 

@@ -288,7 +288,8 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     from streaming.query.state.checkpoint import require_shared
     from streaming.runtime.configuration.variables import given_by
 
-    config = chosen(ctx).common()
+    followed = chosen(ctx).followed()
+    config, buses = followed.common, [each.bus_client for each in followed.configs.values()]
     if kind(master) != "k8s":  # there the driver gets its settings as variables
         require_shared(config.query.checkpoint, master, config.query.checkpoint_shared)
     if kind(master) == "yarn" and (given := given_by(os.environ)):
@@ -297,7 +298,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
             "for each of them add --conf spark.yarn.appMasterEnv.NAME=VALUE.",
             err=True,
         )
-    click.echo(write(folder, master, chosen(ctx).path, jars_for(config)))
+    click.echo(write(folder, master, chosen(ctx).path, jars_for(buses)))
 
 
 @main.command()

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streaming.query.logins.jaas import jaas
 from streaming.query.logins.java_iam import options as iam_options
+from streaming.query.logins.java_iam import require_region
 from streaming.query.logins.private_keys import KeyFormatError, pkcs8, require_pair
 from streaming.query.logins.token_endpoint import endpoint_of
 from streaming.runtime.config import Config
@@ -225,7 +226,12 @@ def kafka_stream(
 
     Without a checkpoint it starts with the oldest record. What expired before it was read is left
     out: newer records replace it, or the archive records a gap.
+
+    Raises:
+        ConfigError: this session cannot log in there.
+        UnsupportedSetting: a setting that Java's client does not have.
     """
+    require_region(spark, client)
     return (
         spark.readStream.format("kafka")
         .options(**source_options(bootstrap, client), **options)

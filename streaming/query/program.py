@@ -55,7 +55,8 @@ def run(followed: Followed) -> None:
                 return
             queries.follow()
         config = with_shards(common, sum(each.bus.shards for each in queries.buses.known()))
-        with spark_session(config) as spark, queries.running(spark):
+        buses = followed.configs.values()
+        with spark_session(config, buses) as spark, queries.running(spark):
             while not stop.wait(TURN_EVERY_S):
                 queries.follow()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from streaming.query.logins import java_iam
+from streaming.query.logins.java_iam import Clients
 from streaming.query.state.checkpoint import require_shared
 from streaming.runtime import jars
 from streaming.runtime.config import Config
@@ -83,7 +84,7 @@ class SessionError(UserError):
 
 
 @contextmanager
-def spark_session(config: Config) -> Iterator[SparkSession]:
+def spark_session(config: Config, buses: Collection[Config] = ()) -> Iterator[SparkSession]:
     """A Spark session configured for the query, stopped at the end unless it existed before.
 
     If there is an active session, as in a notebook, it is used; our settings are removed at the
@@ -92,24 +93,30 @@ def spark_session(config: Config) -> Iterator[SparkSession]:
     ``--conf`` or by the platform take precedence, and it decides on master, memory, addresses,
     Python, jars, UI, metrics and logs.
 
+    Args:
+        config: for what all queries of the session have in common.
+        buses: the clusters whose buses Java logs in to; that one if empty.
+
     Raises:
         CheckpointError: executors would not find the checkpoint.
         SessionError: there is neither a session, nor a master, nor spark-submit.
         JarError: Java or a jar is missing.
         TokenError: clients log in by AWS_MSK_IAM, and no region is known.
     """
+    clients = [each.bus_client for each in buses or (config,)]
     spark = SparkSession.getActiveSession()
     if spark is not None:
         with _configured(spark, config):
             _require_shared(spark, config)
-            java_iam.tell_region(spark, config)
+            java_iam.tell_region(spark, clients)
             yield spark
         return
-    spark = _on_this_machine(config) if config.query.master else _on_platform(config)
+    start = _on_this_machine if config.query.master else _on_platform
+    spark = start(config, clients)
     try:
         _choose_state_partitions(spark, config)
         _require_shared(spark, config)
-        java_iam.tell_region(spark, config)
+        java_iam.tell_region(spark, clients)
         yield spark
     finally:
         spark.stop()
@@ -137,10 +144,10 @@ def _needed(config: Config) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _needed_at_start(config: Config) -> dict[str, str]:
+def _needed_at_start(config: Config, clients: Clients) -> dict[str, str]:
     """The same, and settings that Spark reads only at the start of the context."""
     return _needed(config) | {
-        **java_iam.of_executors(config),
+        **java_iam.of_executors(clients),
         **_of_workers(config),
         **_INTERPRETED,
         "spark.shuffle.compress": "false",  # frames are compressed already
@@ -196,7 +203,7 @@ def _configured(spark: SparkSession, config: Config) -> Iterator[None]:
             spark.conf.unset(name)
 
 
-def _on_platform(config: Config) -> SparkSession:
+def _on_platform(config: Config, clients: Clients) -> SparkSession:
     """The session of a spark-submit; our settings are defaults, which its settings override."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         raise SessionError(
@@ -208,17 +215,17 @@ def _on_platform(config: Config) -> SparkSession:
     SparkContext._ensure_initialized()
     given = SparkConf()
     builder = SparkSession.builder
-    for name, value in _needed_at_start(config).items():
+    for name, value in _needed_at_start(config, clients).items():
         if not given.contains(name):
             builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def _on_this_machine(config: Config) -> SparkSession:
+def _on_this_machine(config: Config, clients: Clients) -> SparkSession:
     """A session of our own, in one process."""
     # Workers must be this interpreter: only it has the twin installed.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    settings = _needed_at_start(config) | _of_this_machine(config)
+    settings = _needed_at_start(config, clients) | _of_this_machine(config, clients)
     builder = SparkSession.builder.appName("kafka-twin").master(_persistent(config.query.master))
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -232,7 +239,7 @@ def log_file(config: Config) -> Path:
     return Path("spark.log").resolve() if folder is None else folder.parent / "spark.log"
 
 
-def _of_this_machine(config: Config) -> dict[str, str]:
+def _of_this_machine(config: Config, clients: Clients) -> dict[str, str]:
     """Settings that only take effect when the driver starts."""
     os.environ["JAVA_HOME"] = str(Path(jars.java()).resolve().parents[1])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -247,7 +254,7 @@ def _of_this_machine(config: Config) -> dict[str, str]:
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
         "spark.sql.ui.retainedExecutions": "20",
-        "spark.jars": ",".join(map(str, [*jars.ensure("spark"), *java_iam.jars_for(config)])),
+        "spark.jars": ",".join(map(str, [*jars.ensure("spark"), *java_iam.jars_for(clients)])),
         "spark.driver.memory": config.query.driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -257,7 +264,7 @@ def _of_this_machine(config: Config) -> dict[str, str]:
         "spark.storage.blockManagerHeartbeatTimeoutMs": "30d",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} "
         f"{_JAVA_OPTIONS} {_collector(os.environ, config.bus.shards)} "
-        + java_option(os.environ, config.cluster.client, config.bus_client),
+        + java_option(os.environ, *clients),
     }
 
 

@@ -219,24 +219,15 @@ def test_a_profile_or_role_of_the_java_client_has_nobody_else_to_fall_back_to(
     )
 
 
-def test_only_who_asks_for_it_gets_the_jar_and_the_region(tmp_path: Path):
-    plain = configured(tmp_path)
-    assert of_java.jars_for(plain) == []
-    assert of_java.of_executors(plain) == {}
-    msk = configured(tmp_path, BROKER, **MSK, sasl_aws_region=REGION)
+def test_only_who_asks_for_it_gets_the_jar_and_the_region():
+    assert of_java.jars_for([{}]) == []
+    assert of_java.of_executors([{}]) == {}
+    msk = [{}, {**MSK, "sasl_aws_region": REGION}]
     assert of_java.of_executors(msk) == {"spark.executorEnv.AWS_REGION": REGION}
     assert [jar.name for jar in of_java.jars_for(msk)] == ["aws-msk-iam-auth-2.4.0-all.jar"]
 
 
-def test_a_bus_in_another_region_is_refused(tmp_path: Path):
-    path = tmp_path / "twin.toml"
-    sections = (("cluster", "eu-west-1"), ("bus", "us-east-1"))
-    path.write_text(
-        "\n".join(
-            f"[{name}]\nbootstrap = 'b:1'\n[{name}.client]\nsecurity_protocol = 'SASL_SSL'\n"
-            f"sasl_mechanism = 'AWS_MSK_IAM'\nsasl_aws_region = '{region}'"
-            for name, region in sections
-        )
-    )
-    with pytest.raises(ConfigError, match=r"bus\.client\.sasl_aws_region: .*one region"):
-        of_java.of_executors(load(path, {}))
+def test_a_bus_without_a_region_does_not_stop_the_others():
+    assert of_java.of_executors([MSK, {**MSK, "sasl_aws_region": REGION}])
+    with pytest.raises(TokenError, match="sasl_aws_region: is missing"):
+        of_java.of_executors([MSK])

@@ -1,21 +1,28 @@
 """AWS_MSK_IAM for Spark's Java client: AWS' login for it, and the region that its JVM is told.
 
+Java logs in to buses alone: what else the programs ask a cluster, they ask with kafka-python.
+
 Source: software.amazon.msk:aws-msk-iam-auth 2.4.0, MSKCredentialProvider and
 IAMOAuthBearerLoginCallbackHandler; the AWS SDK for Java 2, DefaultAwsRegionProviderChain.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
 from streaming.query.logins.jaas import jaas
 from streaming.runtime import jars
-from streaming.runtime.config import Config, ConfigError
+from streaming.runtime.config import ConfigError
 from streaming.runtime.kafka.iam import Iam, iam_of
 from streaming.runtime.kafka.iam_tokens import Signer
+from streaming.runtime.kafka.tokens import TokenError
+
+Clients = Iterable[Mapping[str, Any]]
+"""The client settings of the buses that Java logs in to."""
 
 _MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _HANDLER: Final = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
@@ -42,48 +49,75 @@ def options(iam: Iam) -> dict[str, str]:
     }
 
 
-def jars_for(config: Config) -> list[Path]:
-    """The jars that the login needs; none if nobody logs in by it.
+def jars_for(clients: Clients) -> list[Path]:
+    """The jars that the logins of these buses need; none if nobody logs in by AWS_MSK_IAM.
 
     Raises:
         JarError: one is missing, and cannot be fetched.
     """
-    return jars.ensure("iam") if _used(config) else []
+    return jars.ensure("iam") if any(map(iam_of, clients)) else []
 
 
-def tell_region(spark: SparkSession, config: Config) -> None:
+def tell_region(spark: SparkSession, clients: Clients) -> None:
     """Tell the driver's JVM the region, which may come from AWS_DEFAULT_REGION or a profile.
 
+    Of buses in several regions it is that of the first one; ``require_region`` refuses the others.
+
     Raises:
-        ConfigError: cluster and bus are in two regions.
         TokenError: no region is known.
     """
-    if region := _region(config):
-        assert spark.sparkContext._jvm is not None
-        spark.sparkContext._jvm.java.lang.System.setProperty(_REGION, region)
+    if region := _region(clients):
+        _system(spark).setProperty(_REGION, region)
 
 
-def of_executors(config: Config) -> dict[str, str]:
+def of_executors(clients: Clients) -> dict[str, str]:
     """Spark's setting that tells executors on other machines the region.
 
     Raises:
-        ConfigError, TokenError: as ``tell_region``.
+        TokenError: as ``tell_region``.
     """
-    region = _region(config)
+    region = _region(clients)
     return {"spark.executorEnv.AWS_REGION": region} if region else {}
 
 
-def _region(config: Config) -> str:
-    """The region; empty if nobody logs in by AWS_MSK_IAM."""
-    regions = sorted({Signer(iam).region() for iam in _used(config)})
-    if len(regions) > 1:
+def require_region(spark: SparkSession, client: Mapping[str, Any]) -> None:
+    """Refuse a bus in which this JVM would sign for another region.
+
+    Raises:
+        ConfigError: the bus is in another region, or the JVM was told none.
+        TokenError: no region is known.
+    """
+    iam = iam_of(client)
+    if iam is None:
+        return
+    region, told = Signer(iam).region(), _system(spark).getProperty(_REGION)
+    if not told:
         raise ConfigError(
-            f"bus.client.sasl_aws_region: cluster and bus are in {' and '.join(regions)}, and "
-            "AWS' login for the query's Java client knows one region: keep the bus in the same"
+            "bus.client.sasl_mechanism: AWS_MSK_IAM is loaded when the program starts, and no bus "
+            "had it then: start the program again"
         )
-    return regions[0] if regions else ""
+    if region != told:
+        raise ConfigError(
+            f"bus.client.sasl_aws_region: the bus is in {region}, and another one in {told}: AWS' "
+            "login for Java knows one region; give the clusters of each region a file and programs "
+            "of their own"
+        )
 
 
-def _used(config: Config) -> list[Iam]:
-    logins = (iam_of(client) for client in (config.cluster.client, config.bus_client))
-    return [iam for iam in logins if iam]
+def _region(clients: Clients) -> str:
+    """The first region that is known; empty if nobody logs in by AWS_MSK_IAM."""
+    failure: TokenError | None = None
+    for iam in filter(None, map(iam_of, clients)):
+        try:
+            return Signer(iam).region()
+        except TokenError as error:
+            failure = error
+    if failure is not None:
+        raise failure
+    return ""
+
+
+def _system(spark: SparkSession) -> Any:
+    """Java's class of system properties, in the JVM of the driver."""
+    assert spark.sparkContext._jvm is not None
+    return spark.sparkContext._jvm.java.lang.System
