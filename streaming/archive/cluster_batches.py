@@ -44,7 +44,7 @@ class ClusterBatches:
         self._config, self._bus, self._owed, self._metrics = config, bus, owed, metrics
         self._tables = ArchiveTables(config.archive.path)
         self._topics = bus_topics.topics(config)
-        self._feed: Feed | None = None
+        self._feed: Feed | None = None  # behind the last batch that all tables have
         self._hour = ""
 
     @property
@@ -76,13 +76,12 @@ class ClusterBatches:
         Raises:
             ArchiveError: the archive cannot be written.
         """
-        if self._owed:
-            self._feed = None
-        while (owed := self._owed.first(before=batch)) is not None:
+        while owed := self._owed.first(before=batch, is_begun=self._feed is None):
             missed = self._bus.between(owed.begins, owed.ends)
             self._take(missed, writer, owed.batch, owed.begins)
-            self._owed.settle(owed, before=batch)
+            self._owed.settle(owed.batch)
         self._take(records, writer, batch)
+        self._owed.settle(batch)
 
     def owe(self, batch: int) -> None:
         """Leave the batch for later.
@@ -97,15 +96,16 @@ class ClusterBatches:
         self, records: pa.Table, writer: str, batch: int, begins: Offsets | None = None
     ) -> None:
         began_s = time.monotonic()
-        if self._feed is None:
-            self._feed = self._begun(self._bus.ends(batch - 1, self.topics)
-                                     if begins is None else begins)  # fmt: skip
-        feed = self._feed
+        feed, self._feed = self._feed, None  # what fails here begins anew
+        if feed is None:
+            feed = self._begun(self._bus.ends(batch - 1, self.topics)
+                               if begins is None else begins)  # fmt: skip
         gaps, filled = feed.gaps, feed.filled
         rows = feed.take(*(as_records(_of(records, topic)) for topic in self.topics))
         for name, added in rows.items():
             if self._tables.append(name, added, writer, batch):
                 self._metrics.add(own.ROWS, added.num_rows, name)
+        self._feed = feed
         self._metrics.add(own.BATCHES)
         self._metrics.add(own.GAPS, feed.gaps - gaps)
         self._metrics.add(own.FILLED, feed.filled - filled)

@@ -1,8 +1,9 @@
 """The batches that one cluster's tables have not taken, while the query went on for the others.
 
-They are in the checkpoint, so that a program that is started again still owes them. The first may
-be in some tables already: it is written under its own number, which a table takes once. The others
-were not begun, and are joined to a few: one by one they took as long as new ones came.
+They are in the checkpoint, so that a program that is started again still owes them. After a
+failure or a start the first may be in some tables already: it is written under its own number,
+which a table takes once. The others were not begun, and are joined to a few: one by one they took
+as long as new ones came.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import structlog
 
 from streaming.archive.bus_records import Offsets
 from streaming.query.state.folder import Folder
+from twin.declarations.table import UNKNOWN
 
 MOST_OWED: Final = 1_440
 """A day, with a batch a minute. What is older is a gap: the bus keeps no snapshot that long."""
@@ -44,6 +46,7 @@ class Owed:
             CheckpointError: the checkpoint cannot be read.
         """
         self._folder, self._file = folder, f"{cluster}.json"
+        self._written = UNKNOWN  # the newest batch that all tables have, since this start
         self._lock = threading.Lock()
         self._batches: list[OwedBatch] = []
         if self._file in folder.names():
@@ -55,32 +58,42 @@ class Owed:
     def __bool__(self) -> bool:
         return bool(self._batches)
 
-    def first(self, before: int) -> OwedBatch | None:
-        """The first one, if its number is below ``before``."""
+    def first(self, before: int, *, is_begun: bool) -> OwedBatch | None:
+        """The first one, if its number is below ``before``; several joined if it is not begun.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be written.
+        """
         with self._lock:
+            if not is_begun:
+                self._become(with_first_joined(self._batches, before))
             first = self._batches[0] if self._batches else None
         return first if first is not None and first.batch < before else None
 
     def add(self, owed: OwedBatch) -> None:
-        """Owe one more.
+        """Owe one more, unless it was written meanwhile.
 
         Raises:
             CheckpointError: the checkpoint cannot be written.
         """
         with self._lock:
-            if owed.batch not in {each.batch for each in self._batches}:
-                self._batches = [*self._batches, owed][-MOST_OWED:]
-                self._write()
+            known = {each.batch for each in self._batches}
+            if owed.batch > self._written and owed.batch not in known:
+                self._become([*self._batches, owed][-MOST_OWED:])
 
-    def settle(self, owed: OwedBatch, before: int) -> None:
-        """That one is written. Those behind it that are below ``before`` become fewer.
+    def settle(self, batch: int) -> None:
+        """All tables have that batch, owed or not, and all before it.
 
         Raises:
             CheckpointError: the checkpoint cannot be written.
         """
         with self._lock:
-            left = [each for each in self._batches if each.batch != owed.batch]
-            self._batches = with_first_joined(left, before)
+            self._written = batch
+            self._become([each for each in self._batches if each.batch > batch])
+
+    def _become(self, batches: list[OwedBatch]) -> None:
+        if batches != self._batches:
+            self._batches = batches
             self._write()
 
     def _write(self) -> None:
