@@ -178,6 +178,11 @@ class Program:
         assert self.feed is not None
         return self.feed.not_filled
 
+    def gaps(self) -> int:
+        """Cycles before which others are missing."""
+        assert self.feed is not None
+        return self.feed.gaps
+
     def killed(self) -> None:
         """The next batch begins with nothing in memory."""
         self.feed = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -65,7 +65,7 @@ class Feed:
         self._shards: dict[int, ShardArchive] = {}
         self._store = SnapshotStore(catalog, cluster, shards, became=self._became)
         self._newest: dict[int, ShardState] = {}
-        self._together: Mapping[int, ShardState] = {}  # all states of one cycle, the newest such
+        self._together: dict[int, ShardState] = {}  # all states of one cycle, the newest such
         self._all = shards + 1  # with the cluster's own
         self._ended: list[ShardState] = []
         self._batches = 0
@@ -75,6 +75,7 @@ class Feed:
         self._events_known_from = events_known_from
         self._filler = filler
         self._tried_ms: dict[int, int] = {}  # by shard, the cycle up to which gaps were filled
+        self._why_not: dict[int, str] = {}  # by shard, why they were not
         self.gaps = 0  # cycles that follow others which are missing
         self.filled = 0  # cycles of shards that were computed from observations
         self.not_filled = ""  # why the newest gap of the last batch stays one
@@ -126,30 +127,35 @@ class Feed:
         """The states of all shards in a gap that ends with this state, if it can be filled."""
         last_ms, until_ms = self._archived.get(state.shard, UNKNOWN), state.prev_observed_at_ms
         is_gap = UNKNOWN != last_ms < until_ms
-        was_tried = until_ms <= self._tried_ms.get(state.shard, UNKNOWN)
-        if self._filler is None or not is_gap or was_tried:
+        if self._filler is None or not is_gap:
             return
-        tried: Collection[int] = (state.shard,)
+        if until_ms <= self._tried_ms.get(state.shard, UNKNOWN):
+            self.not_filled = self._why_not[state.shard]
+            return
+        tried, why_not = {state.shard}, ""
         try:
             begins = self._written_at(last_ms)
-            # The cluster's own state follows from those of all shards. The newest cycle with all of
-            # them in memory is some cycles back, and the newest one in the archive up to an hour.
-            if state.shard not in begins or begins.keys() == {CLUSTER}:
+            if len(begins) < self._all:  # the cluster's own state follows from those of all shards
+                begins.pop(CLUSTER, None)
+            if state.shard not in begins:
+                # The newest cycle with all of them in memory is some cycles back, and the newest
+                # one in the archive up to an hour.
                 begins = self._together or self._filler.archived(self._archived)
-            tried = {*tried, *begins}
+            tried |= begins.keys()
             for states in self._filler.states(begins, until_ms):
                 yield from states
         except (NotFilledError, BusError) as error:
-            self.not_filled = str(error)
+            self.not_filled = why_not = str(error)
             return
         finally:
             self._tried_ms |= dict.fromkeys(tried, until_ms)
+            self._why_not |= dict.fromkeys(tried, why_not)
         if self._batches <= _BEGIN_ANEW:
             # A batch that is repeated after a kill begins here, whatever is filled then.
             for shard in begins.keys() & self._shards.keys():
                 self._shards[shard].begin_anew()
 
-    def _written_at(self, at_ms: int) -> Mapping[int, ShardState]:
+    def _written_at(self, at_ms: int) -> dict[int, ShardState]:
         """The states of that cycle that are in memory."""
         written = ((n, each.before) for n, each in self._shards.items())
         return {n: it for n, it in written if it is not None and it.observed_at_ms == at_ms}

@@ -60,7 +60,7 @@ class Filler:
         self._catalog, self._cluster, self._shards = catalog, cluster, shards
         self._tables, self._read, self._working = tables, read, working
 
-    def archived(self, newest: Mapping[int, int]) -> Mapping[int, ShardState]:
+    def archived(self, newest: Mapping[int, int]) -> dict[int, ShardState]:
         """By shard, the state of the newest archived cycle that every shard has.
 
         Args:
