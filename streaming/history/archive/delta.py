@@ -27,6 +27,7 @@ from deltalake import (
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.compute import Expression
 from pyarrow.dataset import ParquetReadOptions
+from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 
 from streaming.history.archive import scanning
 from streaming.history.archive.row_layout import CYCLES, EVENTS, HOUR, WRITTEN_IN_ORDER, times_of
@@ -254,9 +255,19 @@ class ArchiveTables:
             schema = schema.set(schema.get_field_index(each), code)
         return table.to_pyarrow_dataset(
             file_pruning_predicate=None if hours is None else [(HOUR, "in", list(hours))],
+            filesystem=self._files(name),
             parquet_read_options=ParquetReadOptions(dictionary_columns=coded),
             schema=schema,
         )
+
+    def _files(self, name: str) -> FileSystem | None:
+        """Arrow's own access to the files of a table; None for delta-rs' own.
+
+        That one is in Python. A thread of Arrow that still holds it when the interpreter ends
+        aborts the process, after all was printed (apache/arrow issues 34314 and 45214).
+        """
+        is_local = "://" not in self._base
+        return SubTreeFileSystem(self.location(name), LocalFileSystem()) if is_local else None
 
     def _table(self, name: str) -> DeltaTable | None:
         """The table as it is now."""
