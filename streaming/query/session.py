@@ -108,7 +108,7 @@ def spark_session(config: Config, buses: Collection[Config] = ()) -> Iterator[Sp
     if spark is not None:
         with _configured(spark, config):
             _require_shared(spark, config)
-            java_iam.tell_region(spark, clients)
+            java_iam.set_region(spark, clients)
             yield spark
         return
     start = _on_this_machine if config.query.master else _on_platform
@@ -116,7 +116,7 @@ def spark_session(config: Config, buses: Collection[Config] = ()) -> Iterator[Sp
     try:
         _choose_state_partitions(spark, config)
         _require_shared(spark, config)
-        java_iam.tell_region(spark, clients)
+        java_iam.set_region(spark, clients)
         yield spark
     finally:
         spark.stop()

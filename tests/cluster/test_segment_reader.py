@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -25,6 +23,7 @@ from streaming.query.remote_log.position import PositionFile
 from streaming.query.remote_log.segment_reader import SegmentReader
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 from streaming.runtime.kafka.remote_log_access import TOPIC
+from tests.spark.sessions import small_session
 from tests.spark.test_remote_records import FINISHED, STARTED
 from tests.waiting import until
 from twin.engine import frames
@@ -36,11 +35,8 @@ PARTITION = 3
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
+    with small_session() as session:
+        yield session
 
 
 @pytest.fixture

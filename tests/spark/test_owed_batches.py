@@ -13,16 +13,15 @@ from pyspark.sql import SparkSession
 
 from streaming.archive.owed import Owed, OwedBatch
 from streaming.query.state.folder import Folder
+from tests.spark.sessions import small_session
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    made = session.getOrCreate()
-    yield made
-    made.stop()
+    with small_session() as session:
+        yield session
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a session is given for the buses of several clusters, of which any may log in by IAM."""
+"""How a Spark session is set up to log in to the buses of several clusters by AWS_MSK_IAM."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_any_bus_may_log_in_by_iam_and_buses_of_one_region_share_a_session(tmp_p
     assert has_login
     assert region == "eu-west-1"
     assert refused.keys() == {"ohio"}
-    assert "us-east-2, and another one in eu-west-1" in refused["ohio"]
+    assert "is in us-east-2, and this program signs requests for eu-west-1" in refused["ohio"]
 
 
 def test_a_bus_that_comes_later_with_iam_says_that_a_start_is_needed(tmp_path: Path) -> None:
@@ -81,4 +81,4 @@ def test_a_bus_that_comes_later_with_iam_says_that_a_start_is_needed(tmp_path: P
     assert not has_login
     assert region is None
     assert refused.keys() == {"dublin", "cork", "ohio"}
-    assert all("start the program again" in why for why in refused.values())
+    assert all("restart the program" in why for why in refused.values())

@@ -10,22 +10,20 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.query.state.state_keys import _BITS, _block_between, _mixed, _undo_finish, state_keys
 from streaming.query.twin_query import _state_key
 from streaming.runtime.config import BusConfig, ClusterConfig, Config
+from tests.spark.sessions import small_session
 
 SHARDS = 70
 
 
 @pytest.fixture(scope="module")
 def spark():
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.default.parallelism", "1").getOrCreate()
-    yield session
-    session.stop()
+    with small_session() as session:
+        yield session
 
 
 @given(state=st.integers(0, _BITS), block=st.binary(min_size=4, max_size=4))

@@ -74,8 +74,8 @@ class Feed:
             self._ids.put(each, None)
         self._events_known_from = events_known_from
         self._filler = filler
-        self._tried_ms: dict[int, int] = {}  # by shard, the cycle up to which gaps were filled
-        self._why_not: dict[int, str] = {}  # by shard, why they were not
+        # By shard, the cycle up to which gaps were to be filled, and why they were not.
+        self._tried: dict[int, tuple[int, str]] = {}
         self.gaps = 0  # cycles that follow others which are missing
         self.filled = 0  # cycles of shards that were computed from observations
         self.not_filled = ""  # why the newest gap of the last batch stays one
@@ -129,10 +129,11 @@ class Feed:
         is_gap = UNKNOWN != last_ms < until_ms
         if self._filler is None or not is_gap:
             return
-        if until_ms <= self._tried_ms.get(state.shard, UNKNOWN):
-            self.not_filled = self._why_not[state.shard]
+        tried_ms, why_not = self._tried.get(state.shard, (UNKNOWN, ""))
+        if until_ms <= tried_ms:
+            self.not_filled = why_not
             return
-        tried, why_not = {state.shard}, ""
+        shards, why_not = {state.shard}, ""
         try:
             begins = self._written_at(last_ms)
             if len(begins) < self._all:  # the cluster's own state follows from those of all shards
@@ -141,15 +142,14 @@ class Feed:
                 # The newest cycle with all of them in memory is some cycles back, and the newest
                 # one in the archive up to an hour.
                 begins = self._together or self._filler.archived(self._archived)
-            tried |= begins.keys()
+            shards |= begins.keys()
             for states in self._filler.states(begins, until_ms):
                 yield from states
         except (NotFilledError, BusError) as error:
             self.not_filled = why_not = str(error)
             return
         finally:
-            self._tried_ms |= dict.fromkeys(tried, until_ms)
-            self._why_not |= dict.fromkeys(tried, why_not)
+            self._tried |= dict.fromkeys(shards, (until_ms, why_not))
         if self._batches <= _BEGIN_ANEW:
             # A batch that is repeated after a kill begins here, whatever is filled then.
             for shard in begins.keys() & self._shards.keys():

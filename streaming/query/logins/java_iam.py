@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM for Spark's Java client: AWS' login for it, and the region that its JVM is told.
+"""AWS_MSK_IAM for Spark's Java client: AWS' login for it, and the region for which it signs.
 
 Java logs in to buses alone: what else the programs ask a cluster, they ask with kafka-python.
 
@@ -26,7 +26,7 @@ Clients = Iterable[Mapping[str, Any]]
 
 _MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _HANDLER: Final = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
-_REGION: Final = "aws.region"
+REGION: Final = "aws.region"
 """The system property that AWS' SDK reads first. The login itself has no option for it."""
 
 
@@ -58,54 +58,58 @@ def jars_for(clients: Clients) -> list[Path]:
     return jars.ensure("iam") if any(map(iam_of, clients)) else []
 
 
-def tell_region(spark: SparkSession, clients: Clients) -> None:
-    """Tell the driver's JVM the region, which may come from AWS_DEFAULT_REGION or a profile.
+def set_region(spark: SparkSession, clients: Clients) -> None:
+    """Set the region in the driver's JVM; it may come from AWS_DEFAULT_REGION or a profile.
 
     Of buses in several regions it is that of the first one; ``require_region`` refuses the others.
 
     Raises:
         TokenError: no region is known.
     """
-    if region := _region(clients):
-        _system(spark).setProperty(_REGION, region)
+    if region := region_of(clients):
+        _java_system(spark).setProperty(REGION, region)
 
 
 def of_executors(clients: Clients) -> dict[str, str]:
-    """Spark's setting that tells executors on other machines the region.
+    """Spark's setting of the region for executors on other machines.
 
     Raises:
-        TokenError: as ``tell_region``.
+        TokenError: no region is known.
     """
-    region = _region(clients)
+    region = region_of(clients)
     return {"spark.executorEnv.AWS_REGION": region} if region else {}
 
 
 def require_region(spark: SparkSession, client: Mapping[str, Any]) -> None:
-    """Refuse a bus in which this JVM would sign for another region.
+    """Refuse a bus that is not in the region for which this JVM signs.
 
     Raises:
-        ConfigError: the bus is in another region, or the JVM was told none.
+        ConfigError: the bus is in another region, or the JVM has no region.
         TokenError: no region is known.
     """
-    iam = iam_of(client)
-    if iam is None:
+    region = region_of([client])
+    if not region:
         return
-    region, told = Signer(iam).region(), _system(spark).getProperty(_REGION)
-    if not told:
+    in_jvm = _java_system(spark).getProperty(REGION)
+    if not in_jvm:
         raise ConfigError(
-            "bus.client.sasl_mechanism: AWS_MSK_IAM is loaded when the program starts, and no bus "
-            "had it then: start the program again"
+            "bus.client.sasl_mechanism: the login for AWS_MSK_IAM is loaded when the program "
+            "starts, and no bus needed it then: restart the program"
         )
-    if region != told:
+    if region != in_jvm:
         raise ConfigError(
-            f"bus.client.sasl_aws_region: the bus is in {region}, and another one in {told}: AWS' "
-            "login for Java knows one region; give the clusters of each region a file and programs "
-            "of their own"
+            f"bus.client.sasl_aws_region: this bus is in {region}, and this program signs requests "
+            f"for {in_jvm}: AWS' login for Java supports one region in a process; give the "
+            "clusters of each region a configuration file and programs of their own"
         )
 
 
-def _region(clients: Clients) -> str:
-    """The first region that is known; empty if nobody logs in by AWS_MSK_IAM."""
+def region_of(clients: Clients) -> str:
+    """The region of the first bus whose region is known; empty if no bus needs AWS_MSK_IAM.
+
+    Raises:
+        TokenError: no region is known.
+    """
     failure: TokenError | None = None
     for iam in filter(None, map(iam_of, clients)):
         try:
@@ -117,7 +121,7 @@ def _region(clients: Clients) -> str:
     return ""
 
 
-def _system(spark: SparkSession) -> Any:
+def _java_system(spark: SparkSession) -> Any:
     """Java's class of system properties, in the JVM of the driver."""
     assert spark.sparkContext._jvm is not None
     return spark.sparkContext._jvm.java.lang.System

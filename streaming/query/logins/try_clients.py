@@ -23,11 +23,10 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
 from streaming.query.kafka_options import kafka_options
+from streaming.query.logins import java_iam
 from streaming.query.why_failed import in_one_line, thrown
 from streaming.runtime import jars
 from streaming.runtime.errors import UserError
-from streaming.runtime.kafka.iam import iam_of
-from streaming.runtime.kafka.iam_tokens import Signer
 from streaming.runtime.kafka.kerberos import java_option
 
 _SMALL: Final = "-Xmx128m"
@@ -67,11 +66,10 @@ def _gateway(*clients: Mapping[str, Any]) -> Iterator[Any]:
         UserError: Java or a jar is missing, or the JVM does not start.
     """
     os.environ["JAVA_HOME"] = str(Path(jars.java()).resolve().parents[1])
-    needed = jars.ensure("spark")
+    needed = [*jars.ensure("spark"), *java_iam.jars_for(clients)]
     own = [_SMALL, *jars.QUICK_START, java_option(os.environ, *clients)]
-    if iam := next(filter(None, map(iam_of, clients)), None):
-        needed = [*needed, *jars.ensure("iam")]
-        own.append(f"-Daws.region={Signer(iam).region()}")
+    if region := java_iam.region_of(clients):
+        own.append(f"-D{java_iam.REGION}={region}")
     given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join(filter(None, [given, *own]))
     conf = SparkConf(loadDefaults=False)

@@ -39,8 +39,9 @@ KEEP_EVERY_S: Final = 5.0
 """How often the position is written at most: a store of objects takes a tenth of a second."""
 
 _POLL_MS: Final = 1_000
-_LOOK_FOR_RECORDS_EVERY_S: Final = 2.0
-"""While none come. Each look at a consumer costs a millisecond of CPU, and a fleet has many."""
+_PAUSE_S: Final = 2.0
+"""Between polls while no records come: a poll costs a millisecond of CPU, and a fleet has many
+consumers."""
 
 _FETCH_WAIT_MS: Final = 5_000
 """How long brokers keep a fetch that finds nothing; what comes meanwhile is answered at once."""
@@ -111,13 +112,11 @@ class SegmentReader:
         with closing(self._consumer()) as consumer:
             self._seek(consumer, self._position)
             look = Deadline.after_s(LOOK_WHILE_READING_EVERY_S)
-            have_come = True
-            while not self._stop.is_set():
-                if not have_come:
-                    self._stop.wait(_LOOK_FOR_RECORDS_EVERY_S)  # the consumer fetches meanwhile
-                waits_ms = _POLL_MS if have_come else 0
+            pause_s = 0.0
+            while not self._stop.wait(pause_s):  # the consumer fetches meanwhile
+                waits_ms = 0 if pause_s else _POLL_MS
                 read = consumer.poll(timeout_ms=waits_ms, max_records=_RECORDS_A_POLL)
-                have_come = bool(read)
+                pause_s = 0.0 if read else _PAUSE_S
                 self._take(read)
                 if look.is_over:
                     found = segment_topic(self._config)
