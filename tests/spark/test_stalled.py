@@ -41,7 +41,7 @@ from streaming.query.session import _needed_at_start
 from streaming.query.stalled import Stall, observed_cause
 from streaming.runtime.config import Config
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-for name, value in _needed_at_start(Config()).items():
+for name, value in _needed_at_start(Config(), ()).items():
     builder = builder.config(name, value)
 context, begun = builder.getOrCreate().sparkContext, pathlib.Path(sys.argv[1])
 def task(_):
